@@ -25,3 +25,12 @@ type Capabilities struct {
 	// recoverable error event that names it.
 	Unsupported []string `json:"unsupported,omitempty"`
 }
+
+// MarshalJSON writes an empty list of thinking levels as [].
+func (c Capabilities) MarshalJSON() ([]byte, error) {
+	type plain Capabilities
+	if c.ThinkingLevels == nil {
+		c.ThinkingLevels = []ThinkingLevel{}
+	}
+	return marshal(plain(c))
+}

@@ -87,6 +87,9 @@ func (e *PermissionRequested) validate() error {
 			return err
 		}
 	}
+	if len(e.Options) == 0 {
+		return fmt.Errorf("options: must not be empty")
+	}
 	for i, o := range e.Options {
 		if o.OptionID == "" || o.Kind == "" {
 			return fmt.Errorf("options[%d]: optionId and kind must not be blank", i)

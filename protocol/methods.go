@@ -132,6 +132,15 @@ type EventsSubscribeParams struct {
 	SessionIDs []SessionID `json:"sessionIds"`
 }
 
+// MarshalJSON writes an empty list of events as [].
+func (r EventsReplayResult) MarshalJSON() ([]byte, error) {
+	type plain EventsReplayResult
+	if r.Events == nil {
+		r.Events = []Envelope{}
+	}
+	return marshal(plain(r))
+}
+
 // SessionInfo is a row of [SessionListResult].
 type SessionInfo struct {
 	SessionID         SessionID `json:"sessionId"`
@@ -150,6 +159,15 @@ type SessionInfo struct {
 // SessionListResult is the result of `session/list`, oldest session first.
 type SessionListResult struct {
 	Sessions []SessionInfo `json:"sessions"`
+}
+
+// MarshalJSON writes an empty list of sessions as [].
+func (r SessionListResult) MarshalJSON() ([]byte, error) {
+	type plain SessionListResult
+	if r.Sessions == nil {
+		r.Sessions = []SessionInfo{}
+	}
+	return marshal(plain(r))
 }
 
 // SessionSnapshotResult is the result of `session/snapshot`: the fold of the log up to and including Seq. State is the JSON of
