@@ -205,8 +205,9 @@ func TestGoldenComplete(t *testing.T) {
 		what      string
 		have, all []string
 	}{
-		{"event", eventTypes, protocol.EventTypesForTest()}, {"part", partTypes, protocol.PartTypesForTest()}, {"delta", deltas, protocol.DeltaTypesForTest()},
-		{"tool state", states, protocol.ToolStatusesForTest()}, {"method", append(methods, "shutdown"), protocol.MethodsForTest()},
+		{"event", eventTypes, names(protocol.EventValues(), protocol.Event.EventType)}, {"part", partTypes, names(protocol.PartValues(), protocol.Part.PartType)},
+		{"delta", deltas, names(protocol.DeltaValues(), protocol.Delta.DeltaType)}, {"tool state", states, names(protocol.ToolStateValues(), protocol.ToolState.Status)},
+		{"method", append(methods, protocol.MethodShutdown), names(protocol.Methods(), func(m protocol.MethodInfo) string { return m.Name })},
 	} {
 		for _, typ := range c.all {
 			if !slices.Contains(c.have, typ) {
@@ -214,7 +215,7 @@ func TestGoldenComplete(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range protocol.CodesForTest() {
+	for _, c := range protocol.Codes() {
 		if goldenErrors[c] == nil {
 			t.Errorf("error %s has no golden value", c)
 		}
@@ -230,4 +231,12 @@ func encode(t *testing.T, v any) []byte {
 		t.Fatalf("%T: %v", v, err)
 	}
 	return bytes.TrimSpace(b.Bytes())
+}
+
+func names[V any, K ~string](values []V, name func(V) K) []string {
+	var out []string
+	for _, v := range values {
+		out = append(out, string(name(v)))
+	}
+	return out
 }
