@@ -20,6 +20,7 @@ var (
 	head = protocol.EventHeader{SessionID: "s1", Timestamp: 1764550000000}
 	ph   = protocol.PartHeader{ID: "p1", SessionID: "s1", MessageID: "m1"}
 	n    = func(v int64) *int64 { return &v }
+	one  = uint64(1)
 	span = protocol.TimeSpan{Start: 1, End: 2}
 	in   = json.RawMessage(`{"command":"ls <&> \u2028"}`)
 )
@@ -105,7 +106,7 @@ var goldenValues = map[string]any{
 	"session.snapshot.result": &protocol.SessionSnapshotResult{SessionID: "s1", Seq: 9, State: json.RawMessage(`{"x":1}`)},
 	"events.replay.params":    &protocol.EventsReplayParams{SessionID: "s1", FromSeq: 1, Limit: 100},
 	"events.replay.result": &protocol.EventsReplayResult{Events: []protocol.Envelope{{SessionID: "s1", Seq: 1, Event: goldenEvents["turn.started"]}},
-		FirstAvailableSeq: new(uint64), LatestSeq: nil},
+		FirstAvailableSeq: &one, LatestSeq: nil},
 	"events.subscribe.params": &protocol.EventsSubscribeParams{},
 }
 
