@@ -49,13 +49,10 @@ func (p *planner) calls(l line, left []result) []toolCall {
 
 // width is how many results belong to l once it is over.
 func (p *planner) width(l line) int {
-	switch l.verb {
-	case "MULTI":
-		return len(multiCalls(l.arg))
-	case "SHELLPOLL", "SHELLSTDIN":
+	if l.verb == "SHELLPOLL" || l.verb == "SHELLSTDIN" {
 		return len(p.cue.results)
 	}
-	return 1
+	return len(p.build(l))
 }
 
 // call plans calls; without any it says that the request offers no such tool.
@@ -101,7 +98,7 @@ func (p *planner) build(l line) []toolCall {
 	case "PATCH", "PATCHRAW", "PATCHUPD":
 		add(p.patch(l))
 	case "PLAN":
-		add(p.plan())
+		calls = p.plan()
 	case "CUSTOM":
 		name, input, _ := strings.Cut(l.arg, " ")
 		add(toolCall{tool: tool{name: name, custom: true}, args: input}, true)
@@ -322,54 +319,6 @@ func (p *planner) applyPatch(diff string) (toolCall, bool) {
 		return toolCall{tool: t, args: toJSON(map[string]any{"input": diff})}, true
 	}
 	return p.shell(shell{command: "apply_patch <<'PATCH'\n" + diff + "\nPATCH"})
-}
-
-// plan returns the call that sets a plan of three steps.
-func (p *planner) plan() (toolCall, bool) {
-	if t, ok := p.conv.find("TodoWrite", "todo_write", "write_todos", "todowrite"); ok {
-		return todoCall(t), true
-	}
-	type entry struct {
-		Step   string `json:"step"`
-		Status string `json:"status"`
-	}
-	args := toJSON(map[string]any{"explanation": "fake plan", "plan": []entry{
-		{"First step", "completed"}, {"Second step", "in_progress"}, {"Third step", "pending"},
-	}})
-	if p.codeMode() {
-		return p.script("update_plan", args), true
-	}
-	// codex accepts update_plan even in requests that do not list it.
-	return toolCall{tool: tool{name: "update_plan"}, args: args}, p.conv.api == OpenAIResponses
-}
-
-// todoCall fills the to-do tools of the other CLIs; a superset of their fields.
-func todoCall(t tool) toolCall {
-	type todo struct {
-		ID          string `json:"id,omitempty"`
-		Content     string `json:"content,omitempty"`
-		ActiveForm  string `json:"activeForm,omitempty"`
-		Description string `json:"description,omitempty"`
-		Status      string `json:"status"`
-		Priority    string `json:"priority,omitempty"`
-	}
-	var todos []todo
-	for i, name := range []string{"First step", "Second step", "Third step"} {
-		status := []string{"completed", "in_progress", "pending"}[i]
-		td := todo{Status: status}
-		switch t.name {
-		case "TodoWrite":
-			td.Content, td.ActiveForm = name, name
-		case "todo_write":
-			td.ID, td.Content = fmt.Sprint(i+1), name
-		case "write_todos":
-			td.Description = name
-		default:
-			td.ID, td.Content, td.Priority = fmt.Sprint(i+1), name, "medium"
-		}
-		todos = append(todos, td)
-	}
-	return toolCall{tool: t, args: toJSON(map[string]any{"todos": todos})}
 }
 
 // toJSON encodes a value of this package, all of which encode.

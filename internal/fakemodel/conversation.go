@@ -50,6 +50,9 @@ type cue struct {
 	resumed bool     // the history ends with a message of the assistant
 }
 
+// steerMark tells a user's text that claude passes on as a system message from its other system messages.
+const steerMark = "The user sent a new message"
+
 // cue finds the latest user text with a directive in it. Its script is empty if there is none, and full
 // is then the last user text.
 func (c *conversation) cue() cue {
@@ -69,7 +72,7 @@ func (c *conversation) cue() cue {
 			switch {
 			case e.role == "user" && len(script) > 0:
 				found = cue{script: script, full: text, turn: found.turn + 1}
-			case found.turn > 0:
+			case found.turn > 0 && (e.role == "user" || strings.Contains(text, steerMark)):
 				found.extra = append(found.extra, text)
 			case e.role == "user":
 				found.full = text

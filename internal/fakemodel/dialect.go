@@ -23,6 +23,10 @@ func dialectOf(r *http.Request) dialect {
 		return dialect{api: Anthropic, decode: decodeMessages, stream: newMessageStream, fail: failMessages}
 	case post && path == "/v1/messages/count_tokens":
 		return dialect{api: Anthropic, plain: countTokens, fail: failMessages}
+	case post && path == "/v1/responses":
+		return dialect{api: OpenAIResponses, decode: decodeResponses, stream: newResponseStream, fail: failOpenAI}
+	case post && path == "/v1/responses/compact":
+		return dialect{api: OpenAIResponses, plain: compactResponses, fail: failOpenAI}
 	case r.Method == http.MethodGet && strings.HasPrefix(path, "/v1/models"):
 		return dialect{plain: listModels, fail: failMessages}
 	}

@@ -1,5 +1,7 @@
 package fakemodel
 
+import "fmt"
+
 // Key is the dummy API key that the environments below carry.
 const Key = "sk-fake-key"
 
@@ -15,5 +17,22 @@ func ClaudeEnv(url string) []string {
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
 		"CLAUDE_CODE_MAX_RETRIES=2",
 		"NO_PROXY=127.0.0.1",
+	}
+}
+
+// CodexKeyVar is the environment variable that the provider of [CodexConfigArgs] takes its key from.
+const CodexKeyVar = "FAKEMODEL_API_KEY"
+
+// CodexEnv is the environment, as NAME=value, that goes with CodexConfigArgs. The caller adds HOME and CODEX_HOME of its own;
+// CODEX_HOME must exist.
+func CodexEnv() []string { return []string{CodexKeyVar + "=" + Key, "NO_PROXY=127.0.0.1"} }
+
+// CodexConfigArgs are arguments of the codex CLI, valid for app-server and exec, that make the server at url its only peer: a model
+// provider without retries, model (gpt-5.5 if empty), and no plugin catalogue. Each override is preceded by its own "-c".
+func CodexConfigArgs(url, model string) []string {
+	provider := fmt.Sprintf(`model_providers.fakemodel={name="Fake model",base_url=%q,env_key=%q,wire_api="responses",request_max_retries=0,stream_max_retries=0}`,
+		url+"/v1", CodexKeyVar)
+	return []string{
+		"--disable", "plugins", "-c", provider, "-c", `model_provider="fakemodel"`, "-c", fmt.Sprintf("model=%q", orElse(model, "gpt-5.5")),
 	}
 }

@@ -217,7 +217,8 @@ func (p *planner) ending(l line) bool {
 		}
 		return p.end(stopHang)
 	case "DROP":
-		p.text("partial text before drop")
+		// The wait lets the client read the text before the connection goes.
+		p.pieces(piece{text: "partial text before drop", chunk: bigChunk, delay: slowDelay})
 		return p.end(stopDrop)
 	case "EVERR":
 		p.text("partial text before error")
