@@ -49,7 +49,7 @@ const (
 )
 
 // Close ends the child, and whatever it started, and returns when nothing of it is left: no process, no goroutine, no open pipe. It goes down the
-// ladder until the child has exited, gives what still lives 150 ms to end after SIGTERM, and kills the rest.
+// ladder until the child has exited, gives descendants that outlived it 150 ms to end after SIGTERM, and kills the rest.
 //
 // When ctx ends, the rest of the ladder is skipped; the tree is still killed, within seconds. The only error is a [*SurvivorsError], or that the
 // process table could not be read.
@@ -78,7 +78,7 @@ func (p *Process) runClose(ladder Ladder) {
 	defer close(p.closed)
 	p.descend(ladder)
 	p.in.close()
-	if !isClosed(p.hurry) {
+	if isClosed(p.done) && !isClosed(p.hurry) { // a child that is still there has had its chance
 		p.tree.terminate(sweepGrace, p.hurry)
 	}
 	p.closeErr = p.killTree()
@@ -117,7 +117,6 @@ func (p *Process) descend(ladder Ladder) {
 		}
 		p.await(step.Wait)
 	}
-	_, _ = p.tree.scan()
 }
 
 // await waits for the exit, and sees to it that a full pipe does not stand in its way.
@@ -135,7 +134,9 @@ func (p *Process) await(wait time.Duration) {
 		case <-timeout.C:
 			return
 		case <-look.C:
-			p.out.discardIfAbandoned(idleOutput)
+			if p.out.discardIfAbandoned(idleOutput) {
+				look.Reset(time.Millisecond) // more may follow, a pipe full at a time
+			}
 		}
 	}
 }

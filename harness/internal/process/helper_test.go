@@ -61,12 +61,7 @@ func play(mode string, args []string) int {
 	case "deaf": // never reads stdin
 		fmt.Println("ready")
 		forever()
-	case "deafexit": // takes a little, then nothing, and exits when told by SIGTERM
-		b := make([]byte, 1000)
-		_, _ = io.ReadFull(os.Stdin, b)
-		fmt.Println("ready")
-		forever()
-	case "late": // reads nothing until a second line of time has passed, then echoes
+	case "late": // reads nothing for a while, then echoes
 		fmt.Println("ready")
 		time.Sleep(300 * time.Millisecond)
 		_, _ = io.Copy(os.Stdout, os.Stdin)
@@ -167,7 +162,7 @@ func serve(args []string) int {
 
 // helper returns the spec of a child that plays mode.
 func helper(mode string, args ...string) Spec {
-	return Spec{Path: "/proc/self/exe", Args: args, Env: []string{modeVar + "=" + mode, "PATH=/usr/bin:/bin"}}
+	return Spec{Path: "/proc/self/exe", Args: args, Env: []string{modeVar + "=" + mode, "PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}}
 }
 
 // shell returns the spec of a shell child.
@@ -236,6 +231,8 @@ func alive(pid int) bool {
 	row, ok := readProc(pid)
 	return ok && !row.dead
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }
 
 // eventually polls.
 func eventually(t testing.TB, within time.Duration, what string, cond func() bool) {

@@ -51,7 +51,6 @@ func newOutput(file *os.File, grace time.Duration) *output {
 func (o *output) Read(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	defer func() { o.lastRead = time.Now() }()
 	for {
 		if !o.arm() {
 			return o.fromKept(b)
@@ -59,6 +58,7 @@ func (o *output) Read(b []byte) (int, error) {
 		n, err := o.file.Read(b)
 		if n > 0 {
 			o.owed -= min(n, o.owed)
+			o.lastRead = time.Now()
 			return n, nil
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) && !o.silent() {
@@ -168,19 +168,21 @@ func (o *output) close() {
 }
 
 // discardIfAbandoned empties the pipe if there is something in it that nobody has read for quiet: a child that is to end must not
-// be kept from it by a full pipe. The stream is over then.
-func (o *output) discardIfAbandoned(quiet time.Duration) {
+// be kept from it by a full pipe. The stream is over then, and it returns true.
+func (o *output) discardIfAbandoned(quiet time.Duration) bool {
 	if !o.mu.TryLock() {
-		return // somebody is reading
+		return false // somebody is reading
 	}
 	defer o.mu.Unlock()
-	if o.shut || time.Since(o.lastRead) < quiet {
-		return
+	if o.shut || o.err != errDiscarded && (o.err != nil || time.Since(o.lastRead) < quiet) {
+		return false
 	}
-	if n := o.waiting(); n > 0 {
+	n := o.waiting()
+	if n > 0 {
 		o.end(errDiscarded)
 		o.take(n)
 	}
+	return o.err == errDiscarded
 }
 
 // waiting returns how many bytes are in the pipe.

@@ -273,7 +273,8 @@ func (p *Process) Terminate() error { return p.signalGroup(unix.SIGTERM) }
 func (p *Process) Kill() error { return p.killTree() }
 
 func (p *Process) killTree() error {
-	_ = p.signalGroup(unix.SIGKILL) // at once and atomically, before the slower scan
+	_, _ = p.tree.scan()            // note the descendants while they still have their parents
+	_ = p.signalGroup(unix.SIGKILL) // all at once, so that none sees another die
 	return p.tree.kill(time.Now().Add(sweepBudget))
 }
 

@@ -43,7 +43,7 @@ type tree struct {
 	root      proc                      // pid 0: the tree has no root, only marks
 	match     func(element []byte) bool // of a marker element
 	known     map[int]uint64            // pid → start of members, dead ones included
-	strangers map[int]uint64            // pid → start of processes whose environment is not ours
+	strangers map[int]uint64            // pid → start of processes whose environment is not ours; nil: do not remember
 	buf       []byte                    // for environments
 }
 
@@ -228,7 +228,9 @@ func (t *tree) marked(row *proc) bool {
 	if environHas(t.buf, t.match) {
 		return true
 	}
-	t.strangers[row.pid] = row.start
+	if t.strangers != nil {
+		t.strangers[row.pid] = row.start
+	}
 	return false
 }
 

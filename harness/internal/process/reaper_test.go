@@ -1,0 +1,118 @@
+package process
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A server is another run of this package, with a tree of its own.
+type server struct {
+	cmd                  *exec.Cmd
+	leader, child, guard int
+	marker               string
+	out                  *bufio.Reader
+}
+
+func startServer(t *testing.T, script string, more ...string) *server {
+	t.Helper()
+	s := &server{cmd: exec.Command("/proc/self/exe", append([]string{script}, more...)...)}
+	s.cmd.Env = append(os.Environ(), modeVar+"=server", "GORACE=atexit_sleep_ms=0")
+	s.cmd.Stderr = os.Stderr
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+	})
+	s.out = bufio.NewReader(out)
+	if _, err := fmt.Fscanln(s.out, new(string), &s.child, &s.leader, &s.guard, &s.marker); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// tree lists what of the server's tree lives, its reaper included.
+func (s *server) tree(t *testing.T) []int {
+	pids := carriers(t, s.marker)
+	if alive(s.guard) {
+		pids = append(pids, s.guard)
+	}
+	return pids
+}
+
+const serverTree = "setsid sleep 600 & echo $!; (setsid sleep 601 &); sleep 602"
+
+func TestNothingOutlivesAKilledServer(t *testing.T) {
+	for name, kill := range map[string]func(s *server) error{
+		"SIGKILL":              func(s *server) error { return unix.Kill(s.cmd.Process.Pid, unix.SIGKILL) },
+		"SIGKILL to the group": func(s *server) error { return unix.Kill(-s.cmd.Process.Pid, unix.SIGKILL) },
+		"SIGTERM to the group": func(s *server) error { return unix.Kill(-s.cmd.Process.Pid, unix.SIGTERM) },
+		"SIGTERM to the reaper, then SIGKILL": func(s *server) error {
+			_ = unix.Kill(s.guard, unix.SIGTERM)
+			return unix.Kill(s.cmd.Process.Pid, unix.SIGKILL)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t, serverTree)
+			eventually(t, 5*time.Second, "the tree is complete", func() bool { return len(s.tree(t)) >= 5 })
+			begin := time.Now()
+			if err := kill(s); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, 2*time.Second, "nothing is left", func() bool { return len(s.tree(t)) == 0 })
+			t.Logf("gone in %v", time.Since(begin))
+		})
+	}
+}
+
+func TestReaperEndsWithItsServer(t *testing.T) {
+	s := startServer(t, serverTree, "end")
+	if _, err := s.out.ReadString(0); err == nil {
+		t.Error("the server goes on")
+	}
+	eventually(t, 2*time.Second, "nothing is left", func() bool { return len(s.tree(t)) == 0 })
+}
+
+func TestReaperIsReplaced(t *testing.T) {
+	start(t, helper("exit", "0"))
+	first := guard.proc.Pid
+	start(t, helper("exit", "0"))
+	if guard.proc.Pid != first {
+		t.Error("a second reaper was started")
+	}
+	if err := unix.Kill(first, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 5*time.Second, "the reaper is dead", func() bool { return !alive(first) })
+	start(t, helper("exit", "0"))
+	if guard.proc.Pid == first || !alive(guard.proc.Pid) {
+		t.Error("the dead reaper was not replaced")
+	}
+	StopReaper()
+	StopReaper()
+}
+
+func TestReaperCanBeTurnedOff(t *testing.T) {
+	StopReaper()
+	spec := helper("exit", "0")
+	spec.NoReaper = true
+	start(t, spec)
+	t.Setenv(noReaperVar, "1")
+	start(t, helper("exit", "0"))
+	if guard.pipe != nil {
+		t.Error("a reaper was started")
+	}
+}

@@ -1,0 +1,169 @@
+package process
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestCloseSweepsTheTree(t *testing.T) {
+	for name, script := range map[string]string{
+		"sessions of their own":     "setsid sleep 600 & setsid setsid sleep 601 & echo 2; sleep 602",
+		"orphans":                   "(setsid sleep 600 &); (sleep 601 &); echo 2; sleep 602",
+		"no environment":            "env -i /usr/bin/setsid sleep 600 & env -i sleep 601 & echo 2; sleep 602",
+		"the child is gone already": "(setsid sleep 600 &); (setsid sleep 601 &); echo 2; exit 0",
+		"wrapper":                   `sh -c 'sh -c "setsid sleep 600 & setsid sleep 601 & wait" & wait' & echo 2; wait`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, shell(script))
+			expectLine(t, p, "2")
+			var pids []int
+			eventually(t, 5*time.Second, "the tree is complete", func() bool {
+				var err error
+				pids, err = p.Tree()
+				sleeps := 0
+				for _, pid := range pids {
+					if bytes.HasPrefix(readInto("/proc/"+itoa(pid)+"/cmdline", nil, 100), []byte("sleep\x00")) {
+						sleeps++
+					}
+				}
+				return err == nil && sleeps >= 2
+			})
+			begin := time.Now()
+			if err := p.Close(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d processes gone in %v", len(pids), time.Since(begin))
+			for _, pid := range pids {
+				if alive(pid) {
+					t.Errorf("%d is alive", pid)
+				}
+			}
+		})
+	}
+}
+
+func TestCloseOutrunsRespawningChildren(t *testing.T) {
+	p := start(t, helper("respawn", "first"))
+	expectLine(t, p, "ready")
+	eventually(t, 5*time.Second, "they run", func() bool { return len(carriers(t, p.Marker())) >= 3 })
+	begin := time.Now()
+	if err := p.Close(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("gone in %v", time.Since(begin))
+	if left := carriers(t, p.Marker()); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// A recycled pid is another process.
+func TestSignalsGoByStartTime(t *testing.T) {
+	p := start(t, helper("deaf"))
+	expectLine(t, p, "ready")
+	row, ok := readProc(p.Pid())
+	if !ok {
+		t.Fatal("no such process")
+	}
+	row.start--
+	if signalProc(row, unix.SIGKILL) {
+		t.Error("the signal was sent")
+	}
+	row.start++
+	if !signalProc(row, unix.SIGKILL) {
+		t.Error("the signal was not sent")
+	}
+	expectExit(t, p, "killed by SIGKILL")
+}
+
+func TestTreesAreApart(t *testing.T) {
+	a, b := start(t, shell("setsid sleep 600 & echo $!; wait")), start(t, shell("setsid sleep 600 & echo $!; wait"))
+	readPid(t, a)
+	pid := readPid(t, b)
+	if err := a.Close(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if !alive(b.Pid()) || !alive(pid) {
+		t.Error("closing one tree has hit the other")
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	tail := " 7 8 9 0 -1 0 0 0 0 0 0 0 0 0 20 0 "
+	for _, c := range []struct {
+		stat string
+		want proc
+		ok   bool
+	}{
+		{"5 (a) b) (c) S" + tail + "1 0 4711 0 0\n", proc{pid: 5, ppid: 7, pgrp: 8, session: 9, start: 4711}, true},
+		{"5 (z) Z" + tail + "1 0 4711 0 0\n", proc{pid: 5, ppid: 7, pgrp: 8, session: 9, start: 4711, dead: true}, true},
+		{"5 (half dead) Z" + tail + "3 0 4711 0 0\n", proc{pid: 5, ppid: 7, pgrp: 8, session: 9, start: 4711}, true},
+		{"5 (short) S 1 2 3", proc{}, false},
+		{"", proc{}, false},
+	} {
+		if got, ok := parseStat(5, []byte(c.stat)); ok != c.ok || got != c.want {
+			t.Errorf("%q: got %+v, %v", c.stat, got, ok)
+		}
+	}
+}
+
+func TestEnvironHas(t *testing.T) {
+	match := func(e []byte) bool { return string(e) == "b-2" }
+	for environ, want := range map[string]bool{
+		"AGENT_SERVER_PROCESS=b-2":                                           true,
+		"A=1\x00AGENT_SERVER_PROCESS=a-1:b-2:c-3\x00B=2\x00":                 true,
+		"A=1\x00AGENT_SERVER_PROCESS=b-22\x00":                               false,
+		"A=AGENT_SERVER_PROCESS=b-2\x00":                                     false,
+		"XAGENT_SERVER_PROCESS=b-2\x00":                                      false,
+		"XAGENT_SERVER_PROCESS=b-2\x00AGENT_SERVER_PROCESS=b-2\x00":          true,
+		"AGENT_SERVER_PROCESS=AGENT_SERVER_PROCESS=b-2\x00":                  false,
+		"AGENT_SERVER_PROCESS=x\x00AGENT_SERVER_PROCESS=y:b-2\x00more=1\x00": true,
+		"": false,
+	} {
+		if got := environHas([]byte(environ), match); got != want {
+			t.Errorf("%q: got %v", environ, got)
+		}
+	}
+}
+
+// A server in another server's agent: the outer one finds what the inner one starts.
+func TestMarkersNest(t *testing.T) {
+	t.Setenv(markerVar, "outer-1")
+	p := start(t, shell("sleep 600"))
+	outer := &tree{match: func(e []byte) bool { return string(e) == "outer-1" }, known: map[int]uint64{}}
+	eventually(t, 5*time.Second, "the outer server finds it", func() bool {
+		members, err := outer.scan()
+		return err == nil && len(members) == 1 && members[0].pid == p.Pid()
+	})
+	if ownMarker(p.Marker()) == p.Marker() {
+		t.Errorf("the marker is %q", p.Marker())
+	}
+}
+
+func TestMarkerLabel(t *testing.T) {
+	if m := newMarker("a/b:c=\x00ä-1"); !bytes.HasSuffix([]byte(m), []byte("-abc-1")) {
+		t.Errorf("got %q", m)
+	}
+}
+
+func BenchmarkScan(b *testing.B) {
+	p := start(b, helper("deaf"))
+	expectLine(b, p, "ready")
+	for b.Loop() {
+		if _, err := p.Tree(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
