@@ -11,8 +11,8 @@
 //
 // # How a tree is recognised
 //
-// The child leads a process group of its own and carries the environment variable AGENT_SERVER_PROCESS with a value that no other process
-// has. A process belongs to the tree if it descends from a member, is in the child's group or in the session of a member, or carries the value.
+// The child leads a session, and with it a process group, of its own and carries the environment variable AGENT_SERVER_PROCESS with a value that no other process
+// has. A process belongs to the tree if it descends from a member, is in the session or group of one, or carries the value.
 // Processes are named by pid and start time, so that a recycled pid is never signalled. RFD 0005 has the reasons and the limits.
 //
 // # The reaper

@@ -15,19 +15,3 @@ func TestEnv(t *testing.T) {
 		t.Errorf("got %#v", got)
 	}
 }
-
-func TestChildGetsTheMarkerAndNoReaperVariable(t *testing.T) {
-	spec := Spec{Path: "/usr/bin/env"}
-	spec.Env = append(spec.Env, reaperVar+"=x", markerVar+"=forged")
-	p := start(t, spec)
-	expectLine(t, p, markerVar+"="+p.Marker())
-	for {
-		line, err := p.ReadLine()
-		if err != nil {
-			break
-		}
-		if string(line) == reaperVar+"=x" || string(line) == markerVar+"=forged" {
-			t.Errorf("got %q", line)
-		}
-	}
-}

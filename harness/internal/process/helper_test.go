@@ -1,10 +1,11 @@
+//go:build linux
+
 package process
 
 import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,8 +20,6 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
-
-var errBoom = errors.New("boom")
 
 // modeVar makes the test binary play a child.
 const modeVar = "PROCESS_TEST_MODE"
@@ -96,6 +95,8 @@ func play(mode string, args []string) int {
 				return 3
 			}
 		}
+	case "init": // is pid 1 to its descendants; prints how many zombies are left after closing
+		return beInit(args[0])
 	case "server": // starts what args say and then waits to be killed
 		return serve(args)
 	default:
@@ -158,6 +159,34 @@ func serve(args []string) int {
 	}
 	forever()
 	return 0
+}
+
+// beInit inherits the orphans of a child's tree, closes the child, and returns the number of zombies.
+func beInit(script string) int {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 100
+	}
+	p, err := Start(context.Background(), Spec{Path: "/bin/sh", Args: []string{"-c", script}, Env: os.Environ()})
+	if err != nil {
+		return 101
+	}
+	if _, err = p.ReadLine(); err != nil {
+		return 102
+	}
+	if p.Close(context.Background(), DefaultLadder) != nil {
+		return 103
+	}
+	table, err := processTable()
+	if err != nil {
+		return 104
+	}
+	zombies := 0
+	for _, row := range table {
+		if row.dead && row.ppid == os.Getpid() {
+			zombies++
+		}
+	}
+	return zombies
 }
 
 // helper returns the spec of a child that plays mode.
@@ -228,8 +257,8 @@ func readPid(t testing.TB, p *Process) int {
 
 // alive reports whether a process runs; a zombie does not.
 func alive(pid int) bool {
-	row, ok := readProc(pid)
-	return ok && !row.dead
+	row, err := readProc(pid)
+	return err == nil && !row.dead
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -253,7 +282,8 @@ func carriers(t testing.TB, text string) []int {
 	}
 	var pids []int
 	for _, row := range table {
-		if !row.dead && row.pid != os.Getpid() && bytes.Contains(readEnviron(row.pid, nil), []byte(text)) {
+		environ, _ := readEnviron(row.pid, nil) // a process may be gone meanwhile
+		if !row.dead && row.pid != os.Getpid() && bytes.Contains(environ, []byte(text)) {
 			pids = append(pids, row.pid)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"testing/iotest"
 )
 
+var errBoom = errors.New("boom")
+
 // readers are the ways in which the same bytes can arrive.
 var readers = map[string]func(io.Reader) io.Reader{
 	"whole":        func(r io.Reader) io.Reader { return r },
@@ -167,17 +169,5 @@ func BenchmarkLines(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// BenchmarkReadLine reads from a real child.
-func BenchmarkReadLine(b *testing.B) {
-	p := start(b, Spec{Path: "/usr/bin/yes", Args: []string{strings.Repeat("x", 299)}})
-	b.SetBytes(300)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := p.ReadLine(); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

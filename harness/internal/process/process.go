@@ -138,7 +138,8 @@ func command(spec Spec, marker string, pipes *pipes) *exec.Cmd {
 	// The marker goes first: a scan then finds it in the first bytes of most environments.
 	cmd.Env = append([]string{markerVar + "=" + marker}, Env(spec.Env, Names(markerVar, reaperVar), set)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes.stdin, pipes.stdout, pipes.stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A session of its own is a process group of its own, and has no terminal: what asks for a password there fails instead of being stopped.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd
 }
 

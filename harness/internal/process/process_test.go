@@ -1,3 +1,5 @@
+//go:build linux
+
 package process
 
 import (
@@ -336,4 +338,39 @@ func zombieChildren(t *testing.T) (pids []int) {
 		}
 	}
 	return pids
+}
+
+func TestChildGetsTheMarkerAndNoReaperVariable(t *testing.T) {
+	spec := Spec{Path: "/usr/bin/env"}
+	spec.Env = append(spec.Env, reaperVar+"=x", markerVar+"=forged")
+	p := start(t, spec)
+	expectLine(t, p, markerVar+"="+p.Marker())
+	for {
+		line, err := p.ReadLine()
+		if err != nil {
+			break
+		}
+		if string(line) == reaperVar+"=x" || string(line) == markerVar+"=forged" {
+			t.Errorf("got %q", line)
+		}
+	}
+}
+
+func TestRedact(t *testing.T) {
+	p := start(t, Spec{Path: "/bin/true", Secrets: []string{"hunter22"}})
+	if got := p.Redact("password hunter22."); got != "password [redacted]." {
+		t.Errorf("got %q", got)
+	}
+}
+
+// BenchmarkReadLine reads from a real child.
+func BenchmarkReadLine(b *testing.B) {
+	p := start(b, Spec{Path: "/usr/bin/yes", Args: []string{strings.Repeat("x", 299)}})
+	b.SetBytes(300)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.ReadLine(); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

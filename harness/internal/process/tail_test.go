@@ -54,10 +54,3 @@ func TestTailRing(t *testing.T) {
 		}
 	}
 }
-
-func TestRedact(t *testing.T) {
-	p := start(t, Spec{Path: "/bin/true", Secrets: []string{"hunter22"}})
-	if got := p.Redact("password hunter22."); got != "password [redacted]." {
-		t.Errorf("got %q", got)
-	}
-}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -45,6 +46,7 @@ type tree struct {
 	known     map[int]uint64            // pid → start of members, dead ones included
 	strangers map[int]uint64            // pid → start of processes whose environment is not ours; nil: do not remember
 	buf       []byte                    // for environments
+	err       error                     // what kept the running scan from seeing all
 }
 
 // newTree returns the tree of the child pid, which has just been started and not yet been reaped.
@@ -56,7 +58,7 @@ func newTree(pid int, marker string) *tree {
 		strangers: map[int]uint64{},
 	}
 	t.root = proc{pid: pid}
-	if row, ok := readProc(pid); ok {
+	if row, err := readProc(pid); err == nil {
 		t.root = row
 	}
 	t.known[pid] = t.root.start
@@ -69,10 +71,10 @@ func (t *tree) kill(deadline time.Time) error {
 	for quiet := 0; ; {
 		before := t.size()
 		members, err := t.scan()
-		if err != nil {
+		if err != nil && (!isShortage(err) || time.Now().After(deadline)) {
 			return err
 		}
-		if len(members) == 0 {
+		if err == nil && len(members) == 0 {
 			if quiet++; quiet == 2 {
 				return nil
 			}
@@ -149,6 +151,7 @@ func (t *tree) scan() ([]proc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("process: read the process table, children may remain: %w", err)
 	}
+	t.err = nil
 	self := os.Getpid()
 	rows := make(map[int]*proc, len(table))
 	in := make(map[int]bool)
@@ -181,7 +184,12 @@ func (t *tree) scan() ([]proc, error) {
 		}
 		t.known[row.pid] = row.start
 	}
-	return members, nil
+	return members, t.err
+}
+
+// isShortage reports whether the system lacks something, such as file descriptors, that it may have again in a moment.
+func isShortage(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EAGAIN)
 }
 
 // eligible rules out what cannot be a member: this process, the system's first, and what is older than the root.
@@ -194,8 +202,9 @@ func (t *tree) isKnown(row *proc) bool {
 	return ok && start == row.start
 }
 
+// inRootGroup reports whether the process is in the group or session that the child leads, or led.
 func (t *tree) inRootGroup(row *proc) bool {
-	return t.root.pid > 1 && rootPidHeld && row.pgrp == t.root.pid
+	return t.root.pid > 1 && rootPidHeld && (row.pgrp == t.root.pid || row.session == t.root.pid)
 }
 
 // inMemberSession reports whether the row is in a session or group that a member leads or led. A number that a stranger has taken over since does not count.
@@ -221,7 +230,10 @@ func (t *tree) marked(row *proc) bool {
 	if start, ok := t.strangers[row.pid]; ok && start == row.start {
 		return false
 	}
-	t.buf = readEnviron(row.pid, t.buf)
+	var err error
+	if t.buf, err = readEnviron(row.pid, t.buf); isShortage(err) {
+		t.err = err
+	}
 	if len(t.buf) == 0 {
 		return false // not ours to read, a kernel thread, or in the middle of an exec: the next scan sees it
 	}

@@ -26,13 +26,16 @@ func processTable() ([]proc, error) {
 	return table, nil
 }
 
-// readProc reads one row; ok is false if the process is gone.
-func readProc(pid int) (row proc, ok bool) {
+// readProc reads one row; an error means that the process is gone, or a shortage.
+func readProc(pid int) (proc, error) {
 	k, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
-	if err != nil || int(k.Proc.P_pid) != pid {
-		return proc{}, false
+	if err != nil {
+		return proc{}, err
 	}
-	return rowOf(k), true
+	if int(k.Proc.P_pid) != pid {
+		return proc{}, unix.ESRCH
+	}
+	return rowOf(k), nil
 }
 
 func rowOf(k *unix.KinfoProc) proc {
@@ -47,16 +50,12 @@ func rowOf(k *unix.KinfoProc) proc {
 }
 
 // readEnviron returns the arguments and environment of a process, as far as the system shows them: not for protected programs.
-func readEnviron(pid int, _ []byte) []byte {
-	args, err := unix.SysctlRaw("kern.procargs2", pid)
-	if err != nil {
-		return nil
-	}
-	return args
+func readEnviron(pid int, _ []byte) ([]byte, error) {
+	return unix.SysctlRaw("kern.procargs2", pid)
 }
 
 // signalProc sends sig to the process that was scanned. It reports whether that was still there.
 func signalProc(p proc, sig unix.Signal) bool {
-	now, ok := readProc(p.pid)
-	return ok && now.start == p.start && unix.Kill(p.pid, sig) == nil
+	now, err := readProc(p.pid)
+	return err == nil && now.start == p.start && unix.Kill(p.pid, sig) == nil
 }

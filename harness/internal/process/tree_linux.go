@@ -38,7 +38,11 @@ func processTable() ([]proc, error) {
 		if err != nil {
 			continue
 		}
-		if row, ok := readProc(pid); ok && row.ppid != kthreadd && pid != kthreadd {
+		row, err := readProc(pid)
+		if isShortage(err) {
+			return nil, err // it would look like a process that is gone
+		}
+		if err == nil && row.ppid != kthreadd && pid != kthreadd {
 			table = append(table, row)
 		}
 	}
@@ -54,11 +58,17 @@ var kthreadd = func() int {
 	return -1
 }()
 
-// readProc reads one row; ok is false if the process is gone.
-func readProc(pid int) (row proc, ok bool) {
+// readProc reads one row; an error means that the process is gone, or a shortage.
+func readProc(pid int) (proc, error) {
 	var buf [1024]byte
-	stat := readInto("/proc/"+strconv.Itoa(pid)+"/stat", buf[:0], len(buf))
-	return parseStat(pid, stat)
+	stat, err := readInto("/proc/"+strconv.Itoa(pid)+"/stat", buf[:0], len(buf))
+	if err != nil {
+		return proc{}, err
+	}
+	if row, ok := parseStat(pid, stat); ok {
+		return row, nil
+	}
+	return proc{}, unix.ESRCH
 }
 
 // parseStat reads the fields of /proc/PID/stat, see proc_pid_stat(5). The command name, in parentheses, may hold anything, parentheses included.
@@ -88,15 +98,15 @@ func parseStat(pid int, stat []byte) (row proc, ok bool) {
 }
 
 // readEnviron reads the environment that the process was started with into buf; empty if it may not be read.
-func readEnviron(pid int, buf []byte) []byte {
+func readEnviron(pid int, buf []byte) ([]byte, error) {
 	return readInto("/proc/"+strconv.Itoa(pid)+"/environ", buf[:0], maxEnviron)
 }
 
 // readInto reads a file of /proc with plain system calls: os.File would register each with the poller.
-func readInto(path string, buf []byte, limit int) []byte {
+func readInto(path string, buf []byte, limit int) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return buf[:0]
+		return buf[:0], err
 	}
 	defer unix.Close(fd)
 	for len(buf) < limit {
@@ -107,12 +117,15 @@ func readInto(path string, buf []byte, limit int) []byte {
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
-		if err != nil || n <= 0 {
+		if err != nil {
+			return buf, err
+		}
+		if n <= 0 {
 			break
 		}
 		buf = buf[:len(buf)+n]
 	}
-	return buf
+	return buf, nil
 }
 
 // signalProc sends sig to the process that was scanned, never to one that took its pid since. It reports whether that was still there.
@@ -125,7 +138,7 @@ func signalProc(p proc, sig unix.Signal) bool {
 	if held {
 		defer unix.Close(fd)
 	}
-	if now, ok := readProc(p.pid); !ok || now.start != p.start {
+	if now, err := readProc(p.pid); err != nil || now.start != p.start {
 		return false
 	}
 	if held {

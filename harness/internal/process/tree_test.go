@@ -1,8 +1,11 @@
+//go:build linux
+
 package process
 
 import (
 	"bytes"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +27,8 @@ func TestCloseSweepsTheTree(t *testing.T) {
 		"orphans":                   "(setsid sleep 600 &); (sleep 601 &); echo 2; sleep 602",
 		"no environment":            "env -i /usr/bin/setsid sleep 600 & env -i sleep 601 & echo 2; sleep 602",
 		"the child is gone already": "(setsid sleep 600 &); (setsid sleep 601 &); echo 2; exit 0",
-		"wrapper":                   `sh -c 'sh -c "setsid sleep 600 & setsid sleep 601 & wait" & wait' & echo 2; wait`,
+		"orphans without environment in groups of their own": "set -m; (env -i sleep 600 &); (env -i sleep 601 &); echo 2; sleep 602",
+		"wrapper": `sh -c 'sh -c "setsid sleep 600 & setsid sleep 601 & wait" & wait' & echo 2; wait`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, shell(script))
@@ -35,7 +39,8 @@ func TestCloseSweepsTheTree(t *testing.T) {
 				pids, err = p.Tree()
 				sleeps := 0
 				for _, pid := range pids {
-					if bytes.HasPrefix(readInto("/proc/"+itoa(pid)+"/cmdline", nil, 100), []byte("sleep\x00")) {
+					cmdline, _ := readInto("/proc/"+itoa(pid)+"/cmdline", nil, 100)
+					if bytes.HasPrefix(cmdline, []byte("sleep\x00")) {
 						sleeps++
 					}
 				}
@@ -73,9 +78,9 @@ func TestCloseOutrunsRespawningChildren(t *testing.T) {
 func TestSignalsGoByStartTime(t *testing.T) {
 	p := start(t, helper("deaf"))
 	expectLine(t, p, "ready")
-	row, ok := readProc(p.Pid())
-	if !ok {
-		t.Fatal("no such process")
+	row, err := readProc(p.Pid())
+	if err != nil {
+		t.Fatal(err)
 	}
 	row.start--
 	if signalProc(row, unix.SIGKILL) {
@@ -86,6 +91,42 @@ func TestSignalsGoByStartTime(t *testing.T) {
 		t.Error("the signal was not sent")
 	}
 	expectExit(t, p, "killed by SIGKILL")
+}
+
+// As pid 1 of a container, or another subreaper, we inherit orphans and have to reap them.
+func TestInheritedOrphansAreReaped(t *testing.T) {
+	p := start(t, helper("init", "(setsid sleep 600 &); (sleep 601 &); echo 2; cat"))
+	expectExit(t, p, "exited with status 0")
+}
+
+// Without file descriptors nothing can be seen, which must not be taken for an empty tree.
+func TestSweepWaitsForFileDescriptors(t *testing.T) {
+	p := start(t, shell("setsid sleep 600 & echo $!; wait"))
+	pid := readPid(t, p)
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	low := old
+	low.Cur = 0
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		<-time.After(100 * time.Millisecond)
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+			t.Error(err)
+		}
+	})
+	err := p.Close(t.Context(), nil)
+	wg.Wait()
+	if err != nil {
+		t.Error(err)
+	}
+	if alive(pid) {
+		t.Error("the grandchild has survived")
+	}
 }
 
 func TestTreesAreApart(t *testing.T) {
