@@ -1,0 +1,164 @@
+package provision
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// Bounds on an archive, whatever it says about itself.
+const (
+	defaultUnpacked = 1 << 30 // bytes, where the pin gives no bound
+	maxEntries      = 20_000  // files and folders
+	maxEntryName    = 1024    // bytes of one path
+)
+
+// An archiveError is about what an archive holds, as opposed to a failure to write it.
+type archiveError struct{ reason string }
+
+func (e *archiveError) Error() string { return "the archive is refused: " + e.reason }
+
+func refusef(format string, args ...any) error {
+	return &archiveError{reason: fmt.Sprintf(format, args...)}
+}
+
+// An extractor writes an npm package, a gzipped tar whose paths begin with one folder that is dropped, below a root that no path can leave.
+type extractor struct {
+	root  *os.Root
+	limit int64 // bytes of file content still allowed
+	count int   // entries seen
+	files []string
+	open  func(*os.Root, string, fs.FileMode) (writeSyncer, error) // tests inject failures here
+	buf   []byte
+}
+
+// writeSyncer is a file being written.
+type writeSyncer interface {
+	io.WriteCloser
+	Sync() error
+}
+
+func newExtractor(root *os.Root, limit int64) *extractor {
+	if limit == 0 {
+		limit = defaultUnpacked
+	}
+	return &extractor{root: root, limit: limit, open: createFile, buf: make([]byte, 1<<20)}
+}
+
+func createFile(root *os.Root, name string, mode fs.FileMode) (writeSyncer, error) {
+	return root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+}
+
+// extract reads the archive to its end-of-archive mark. What follows the mark is not decompressed.
+func (x *extractor) extract(packed io.Reader) error {
+	unpacked, err := gzip.NewReader(packed)
+	if err != nil {
+		return readError(err)
+	}
+	archive := tar.NewReader(unpacked)
+	for {
+		header, err := archive.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return readError(err)
+		}
+		if err := x.entry(header, archive); err != nil {
+			return err
+		}
+	}
+}
+
+// readError tells an archive that is not one from a source that failed.
+func readError(err error) error {
+	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrInsecurePath) {
+		return refusef("%v", err)
+	}
+	return err
+}
+
+func (x *extractor) entry(header *tar.Header, content io.Reader) error {
+	if x.count++; x.count > maxEntries {
+		return refusef("it holds more than %d files", maxEntries)
+	}
+	switch header.Typeflag {
+	case tar.TypeXGlobalHeader:
+		return nil
+	case tar.TypeReg, tar.TypeDir:
+	case tar.TypeSymlink, tar.TypeLink:
+		return refusef("%q is a link to %q, and npm packages hold none", header.Name, header.Linkname)
+	default:
+		return refusef("%q is neither a file nor a folder (type %q)", header.Name, header.Typeflag)
+	}
+	name, err := entryName(header.Name)
+	if err != nil {
+		return err
+	}
+	if header.Typeflag == tar.TypeDir {
+		return x.root.MkdirAll(name, 0o755)
+	}
+	if name == "." {
+		return refusef("%q is a file outside the package's folder", header.Name)
+	}
+	return x.file(name, header, content)
+}
+
+// entryName drops the package's own folder from an archive path and returns the rest as a local path.
+func entryName(raw string) (string, error) {
+	switch {
+	case raw == "" || len(raw) > maxEntryName:
+		return "", refusef("a path of %d bytes", len(raw))
+	case path.IsAbs(raw):
+		return "", refusef("%q is an absolute path", raw)
+	case strings.ContainsAny(raw, "\\\x00"):
+		return "", refusef("%q holds a character that no package path holds", raw)
+	}
+	for part := range strings.SplitSeq(raw, "/") {
+		if part == ".." {
+			return "", refusef("%q climbs out of the package", raw)
+		}
+	}
+	_, rest, _ := strings.Cut(path.Clean(raw), "/")
+	if rest == "" {
+		rest = "."
+	}
+	if !filepath.IsLocal(rest) {
+		return "", refusef("%q leaves the package", raw)
+	}
+	return filepath.FromSlash(rest), nil
+}
+
+func (x *extractor) file(name string, header *tar.Header, content io.Reader) error {
+	if header.Size > x.limit {
+		return refusef("it unpacks to more than its bound: %q has %d bytes, %d are left", header.Name, header.Size, x.limit)
+	}
+	x.limit -= header.Size
+	mode := fs.FileMode(0o644)
+	if header.FileInfo().Mode().Perm()&0o111 != 0 {
+		mode = 0o755
+	}
+	if err := x.root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := x.open(x.root, name, mode)
+	if errors.Is(err, fs.ErrExist) {
+		return refusef("%q is there twice", header.Name)
+	}
+	if err != nil {
+		return err
+	}
+	x.files = append(x.files, name)
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{content}, x.buf)
+	if err != nil {
+		err = readError(err)
+	}
+	return errors.Join(err, f.Close())
+}
