@@ -83,7 +83,7 @@ func (l *lineReader) fill() {
 func (l *lineReader) last() ([]byte, error) {
 	line := l.buf[l.r:l.w]
 	l.r, l.w = 0, 0
-	if len(line) == 0 || l.err != io.EOF {
+	if len(line) == 0 || l.err != io.EOF || !l.begun && bytes.Equal(line, byteOrderMark) {
 		return nil, l.err
 	}
 	return l.finish(line)

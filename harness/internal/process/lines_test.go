@@ -52,6 +52,8 @@ func TestLines(t *testing.T) {
 		{"a\n\n\nb", 10, []string{"a", "", "", "b"}},
 		{"a\r\nb\r\r\nc\rd\n\r\n", 10, []string{"a", "b\r", "c\rd", ""}},
 		{"\ufeffa\n\ufeffb\n", 10, []string{"a", "\ufeffb"}},
+		{"\ufeff", 10, nil},
+		{"\ufeff\n", 10, []string{""}},
 		{"\x00\xff\xfe\n\x00", 10, []string{"\x00\xff\xfe", "\x00"}},
 		{"0123456789\n0123456789a\nb\n", 10, []string{"0123456789", "!11 012", "b"}},
 		{"0123456789\r\nb\n", 10, []string{"0123456789", "b"}},

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -55,6 +57,18 @@ func (s *server) tree(t *testing.T) []int {
 	return pids
 }
 
+// ignores reports whether a process ignores a signal.
+func ignores(t *testing.T, pid int, sig syscall.Signal) bool {
+	t.Helper()
+	_, rest, _ := strings.Cut(readFile(t, "/proc/"+itoa(pid)+"/status"), "SigIgn:")
+	line, _, _ := strings.Cut(rest, "\n")
+	mask, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mask&(1<<(sig-1)) != 0
+}
+
 const serverTree = "setsid sleep 600 & echo $!; (setsid sleep 601 &); sleep 602"
 
 func TestNothingOutlivesAKilledServer(t *testing.T) {
@@ -63,6 +77,7 @@ func TestNothingOutlivesAKilledServer(t *testing.T) {
 		"SIGKILL to the group": func(s *server) error { return unix.Kill(-s.cmd.Process.Pid, unix.SIGKILL) },
 		"SIGTERM to the group": func(s *server) error { return unix.Kill(-s.cmd.Process.Pid, unix.SIGTERM) },
 		"SIGTERM to the reaper, then SIGKILL": func(s *server) error {
+			eventually(t, 5*time.Second, "the reaper ignores it", func() bool { return ignores(t, s.guard, unix.SIGTERM) })
 			_ = unix.Kill(s.guard, unix.SIGTERM)
 			return unix.Kill(s.cmd.Process.Pid, unix.SIGKILL)
 		},
