@@ -1,0 +1,137 @@
+// A client of agent-server in plain JavaScript, for browsers and Node: no dependencies, and it heals.
+//
+//   node --experimental-websocket client.mjs ws://127.0.0.1:8722 mock "say hello"      (Node 22 and later need no flag)
+//
+// onEvent(sessionId, seq, event) gets every event of every session once, in order. onLost(sessionId, why) says what could not be healed.
+
+export class AgentClient {
+  constructor(url, { onEvent, onLost = () => {} }) {
+    Object.assign(this, { url, onEvent, onLost });
+    this.nextId = 1;
+    this.calls = new Map(); // id → {resolve, reject, message, again}
+    this.last = new Map(); // sessionId → seq of the last event delivered
+    this.held = new Map(); // sessionId → Map of seq → envelope, while a replay runs
+    this.instanceId = null;
+    this.delay = 100;
+    this.ready = this.#connect();
+  }
+
+  close() {
+    this.closed = true;
+    this.ws?.close();
+  }
+
+  // Whatever was in flight when the connection drops fails, but for turn/start: it is idempotent, so it is sent again.
+  async call(method, params) {
+    await this.ready;
+    return this.#send(method, params, method === 'turn/start');
+  }
+
+  startTurn(input, config, sessionId = crypto.randomUUID()) {
+    return this.call('turn/start', { sessionId, turnId: crypto.randomUUID(), input, config });
+  }
+
+  #send(method, params, again = false) {
+    return new Promise((resolve, reject) => {
+      const id = this.nextId++;
+      const message = JSON.stringify({ jsonrpc: '2.0', id, method, params });
+      this.calls.set(id, { resolve, reject, message, again });
+      if (this.ws.readyState === WebSocket.OPEN) this.ws.send(message);
+    });
+  }
+
+  #connect() {
+    return new Promise((resolve) => {
+      const ws = (this.ws = new WebSocket(this.url));
+      ws.onopen = () => this.#opened().then(resolve, () => ws.close());
+      ws.onmessage = ({ data }) => this.#received(JSON.parse(data));
+      ws.onclose = () => {
+        for (const [id, c] of this.calls) if (!c.again) { this.calls.delete(id); c.reject(new Error('connection lost')); }
+        if (this.closed) return;
+        const wait = this.delay * (0.5 + Math.random() / 2);
+        this.delay = Math.min(this.delay * 2, 30_000);
+        setTimeout(() => { this.ready = this.#connect(); this.ready.then(resolve); }, wait);
+      };
+    });
+  }
+
+  async #opened() {
+    const hello = await this.#send('initialize', { protocolVersion: 2, client: { name: 'client.mjs' } });
+    if (this.instanceId && this.instanceId !== hello.instanceId) { // another process: its logs are not ours
+      for (const s of this.last.keys()) this.onLost(s, 'the server was replaced');
+      this.last.clear();
+      this.held.clear();
+    }
+    this.instanceId = hello.instanceId;
+    this.delay = 100;
+    for (const c of this.calls.values()) if (c.again) this.ws.send(c.message);
+    for (const s of this.last.keys()) this.#heal(s); // the last thing that we missed may have been the end of a turn
+    return hello;
+  }
+
+  #received({ id, method, params, result, error }) {
+    if (method === 'event') return this.#take(params);
+    const c = this.calls.get(id);
+    this.calls.delete(id);
+    if (error) c?.reject(Object.assign(new Error(error.message), error));
+    else c?.resolve(result);
+  }
+
+  #take(envelope) {
+    const { sessionId, seq, event } = envelope;
+    const last = this.last.get(sessionId) ?? 0;
+    if (seq === last + 1 || (seq === 1 && last >= 2)) {
+      this.last.set(sessionId, seq);
+      this.onEvent(sessionId, seq, event);
+      const next = this.held.get(sessionId)?.get(seq + 1);
+      if (next) this.#take(next);
+    } else if (seq > last + 1) {
+      if (this.held.has(sessionId)) this.held.get(sessionId).set(seq, envelope);
+      else this.#heal(sessionId, envelope);
+    }
+  }
+
+  async #heal(sessionId, early) {
+    if (this.held.has(sessionId)) return;
+    const held = new Map(early ? [[early.seq, early]] : []);
+    this.held.set(sessionId, held);
+    try {
+      for (;;) {
+        const fromSeq = (this.last.get(sessionId) ?? 0) + 1;
+        const page = await this.#send('events/replay', { sessionId, fromSeq, limit: 1000 });
+        if (page.firstAvailableSeq > fromSeq) { // the beginning is gone: say so, and go on behind it
+          this.onLost(sessionId, `events ${fromSeq} to ${page.firstAvailableSeq - 1} are no longer held`);
+          this.last.set(sessionId, page.firstAvailableSeq - 1);
+        }
+        for (const e of page.events) this.#take(e);
+        if ((this.last.get(sessionId) ?? 0) >= (page.latestSeq ?? 0)) break;
+      }
+    } catch (e) {
+      if (e.code === -32001) this.last.delete(sessionId);
+      if (e.code) this.onLost(sessionId, e.message); // else the connection dropped: the next one heals again
+    } finally {
+      if (this.held.get(sessionId) === held) this.held.delete(sessionId);
+      for (const e of held.values()) if (e.seq > (this.last.get(sessionId) ?? 0)) this.#take(e);
+    }
+  }
+}
+
+// As a program: one turn, its text on stdout, permissions allowed.
+if (globalThis.process?.argv[1] && import.meta.url.endsWith(process.argv[1].split('/').pop())) {
+  const [url, harness, prompt] = process.argv.slice(2);
+  const client = new AgentClient(url, {
+    onLost: (session, why) => console.error(`lost: ${session}: ${why}`),
+    onEvent: (sessionId, seq, e) => {
+      if (process.env.EVENTS) console.log(JSON.stringify({ sessionId, seq, event: e }));
+      else if (e.type === 'message.part.delta' && e.delta.type === 'text') process.stdout.write(e.delta.text);
+      if (e.type === 'permission.requested') {
+        client.call('permission/respond', { sessionId, requestId: e.requestId, outcome: { outcome: 'selected', optionId: 'allow' } });
+      }
+      if (e.type === 'turn.ended') {
+        if (!process.env.EVENTS) console.log(`\n${e.stopReason}`);
+        client.close();
+      }
+    },
+  });
+  await client.startTurn(prompt, { harness, cwd: process.cwd() });
+}
