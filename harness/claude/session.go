@@ -1,0 +1,395 @@
+package claude
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentserver/harness"
+	"agentserver/harness/internal/process"
+	"agentserver/protocol"
+)
+
+// maxQueued is how much of the CLI's output, in bytes, may wait for Recv before reading stops, which makes the pipe hold the CLI back.
+const maxQueued = 32 << 20
+
+// A session is one CLI process and its translator.
+type session struct {
+	driver *driver
+	proc   *process.Process
+	log    *slog.Logger
+	redact redactor
+
+	wake    chan struct{} // has one token when the queue may have something for Recv
+	drained chan struct{} // has one token when the queue has become empty
+	closing chan struct{} // closed by Close
+	ended   chan struct{} // closed when the reader has ended: the queue gets nothing more
+	wg      sync.WaitGroup
+
+	applying sync.Mutex // held by Apply: one at a time
+
+	mu      sync.Mutex // guards all that follows; never held while writing to the CLI
+	t       *translator
+	spec    harness.Spec // as last applied
+	queue   []harness.Event
+	queued  int // bytes of the lines that the queue came from
+	waiters map[string]chan response
+	gone    bool // ended is closed, or about to be
+	killed  bool // by Kill
+	joining bool // no goroutine may be started any more
+	quiet   *time.Timer
+
+	closeOnce sync.Once
+}
+
+// start runs the CLI and shakes hands with it. On error nothing is left running.
+func (d *driver) start(ctx context.Context, spec harness.Spec, exe harness.Executable) (harness.Session, error) {
+	hidden := secrets(spec)
+	log := spec.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	args := append(slices.Clone(exe.Args), arguments(spec, uuid.NewString())...)
+	proc, err := process.Start(ctx, process.Spec{
+		Path: exe.Path, Args: args, Dir: spec.Config.Cwd, Env: environment(spec, d.opts.Entrypoint),
+		Marker: string(spec.SessionID), Secrets: hidden, Logger: log, NoReaper: d.opts.NoReaper,
+	})
+	if err != nil {
+		return nil, &harness.Error{Category: protocol.CategoryProcessExit, Message: "claude could not be started: " + err.Error(), Err: err}
+	}
+	s := newSession(d, spec, proc, newRedactor(hidden), log)
+	s.wg.Go(s.read)
+	if err := s.handshake(ctx); err != nil {
+		s.closeAtOnce()
+		return nil, err
+	}
+	return s, nil
+}
+
+func newSession(d *driver, spec harness.Spec, proc *process.Process, redact redactor, log *slog.Logger) *session {
+	s := &session{
+		driver: d, proc: proc, log: log, redact: redact, spec: spec,
+		wake: make(chan struct{}, 1), drained: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
+		t: newTranslator(), waiters: map[string]chan response{},
+	}
+	s.t.resume, s.t.asks, s.t.raw = spec.Resume, spec.Config.AsksPermission(), spec.Config.IncludeRaw
+	s.t.redact, s.t.log, s.t.decide = redact, log, s.decide
+	s.quiet = time.AfterFunc(time.Hour, s.quietOver)
+	s.quiet.Stop()
+	return s
+}
+
+// read feeds the translator until the CLI has ended.
+func (s *session) read() {
+	exit := s.readLines()
+	s.finish(exit)
+}
+
+// readLines returns the error that ended the reading; nil at the end of the output.
+func (s *session) readLines() error {
+	for {
+		line, err := s.proc.ReadLine()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.handle(line)
+		s.holdBack()
+	}
+}
+
+// handle takes one line through the translator, and does what it wants.
+func (s *session) handle(line []byte) {
+	s.mu.Lock()
+	s.t.line(line)
+	s.queued += len(line)
+	out := s.collect()
+	s.mu.Unlock()
+	s.write(out)
+}
+
+// collect moves what the translator has produced to where it belongs, and returns the lines to write. mu is held.
+func (s *session) collect() [][]byte {
+	t := s.t
+	if len(t.events) > 0 {
+		s.queue = append(s.queue, t.events...)
+		clear(t.events)
+		t.events = t.events[:0]
+		signal(s.wake)
+	}
+	for _, r := range t.responses {
+		if ch := s.waiters[r.id]; ch != nil {
+			delete(s.waiters, r.id)
+			ch <- r // has room
+		}
+	}
+	t.responses = t.responses[:0]
+	if t.quiet() && !s.gone {
+		s.quiet.Reset(s.driver.opts.Quiet)
+	} else {
+		s.quiet.Stop()
+	}
+	out := t.out
+	t.out = nil
+	return out
+}
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// write sends lines that nobody waits for. A CLI that no longer reads is on its way out, which the reader sees.
+func (s *session) write(lines [][]byte) {
+	for _, line := range lines {
+		if err := s.proc.WriteLine(context.Background(), line); err != nil {
+			s.log.Debug("claude: line not sent", "error", err)
+			return
+		}
+	}
+}
+
+// holdBack waits while too much is queued, unless somebody waits for an answer that is still to be read.
+func (s *session) holdBack() {
+	for {
+		s.mu.Lock()
+		full := s.queued > maxQueued && len(s.queue) > 0 && len(s.waiters) == 0
+		s.mu.Unlock()
+		if !full {
+			return
+		}
+		select {
+		case <-s.drained:
+		case <-s.closing:
+			return
+		}
+	}
+}
+
+// quietOver ends a turn that work in the background had opened, after a silence.
+func (s *session) quietOver() {
+	s.mu.Lock()
+	if !s.gone {
+		s.t.endQuiet()
+	}
+	out := s.collect()
+	s.mu.Unlock()
+	s.write(out)
+}
+
+// handshakeRequest asks for what sub-agents say, too.
+func handshakeRequest(spec harness.Spec) object {
+	r := object{"subtype": "initialize", "forwardSubagentText": true}
+	if spec.Config.SystemPromptAppend != "" {
+		r["appendSystemPrompt"] = spec.Config.SystemPromptAppend
+	}
+	return r
+}
+
+// handshake races the CLI's first answer against its end and the clock. Then it connects the MCP servers.
+func (s *session) handshake(ctx context.Context) error {
+	timeout := s.driver.opts.HandshakeTimeout
+	hctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if _, err := s.request(hctx, handshakeRequest(s.spec)); err != nil {
+		switch {
+		case errors.Is(err, errGone):
+			return s.startFailure()
+		case ctx.Err() == nil && hctx.Err() != nil:
+			return &harness.Error{Category: protocol.CategoryProcessExit, Err: err, Message: fmt.Sprintf(
+				"claude did not answer within %s of its start%s: check that it runs on this machine (claude --version)", timeout, s.stderr())}
+		}
+		return err
+	}
+	return s.setServers(ctx, s.spec.Config, false)
+}
+
+// request sends a control request and waits for the answer. The error is ctx's, errGone, or the CLI's.
+func (s *session) request(ctx context.Context, r object) (json.RawMessage, error) {
+	ch := make(chan response, 1)
+	s.mu.Lock()
+	if s.gone {
+		s.mu.Unlock()
+		return nil, errGone
+	}
+	id := s.t.nextRequestID()
+	s.waiters[id] = ch
+	s.mu.Unlock()
+	signal(s.drained) // the reader must go on
+	if err := s.proc.WriteLine(ctx, requestLine(id, r)); err != nil {
+		if !errors.Is(err, process.ErrStdinClosed) {
+			s.forget(id)
+			return nil, err
+		}
+		// It has exited: the reader will find out why, and close ended.
+	}
+	select {
+	case resp := <-ch:
+		return resp.body, resp.err
+	case <-ctx.Done():
+		s.forget(id)
+		return nil, context.Cause(ctx)
+	case <-s.ended:
+		select {
+		case resp := <-ch:
+			return resp.body, resp.err
+		default:
+			return nil, errGone
+		}
+	}
+}
+
+func (s *session) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiters, id)
+}
+
+// Recv implements [harness.Session].
+func (s *session) Recv(ctx context.Context) (harness.Event, error) {
+	for {
+		if e, ok, over := s.next(); ok {
+			return e, nil
+		} else if over {
+			return nil, io.EOF
+		}
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (s *session) next() (e harness.Event, ok, over bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		if s.gone {
+			signal(s.wake) // for the next call
+		}
+		return nil, false, s.gone
+	}
+	e = s.queue[0]
+	s.queue[0] = nil
+	s.queue = s.queue[1:]
+	if len(s.queue) == 0 {
+		s.queue, s.queued = s.queue[:0], 0
+		signal(s.drained)
+	}
+	return e, true, false
+}
+
+// Send implements [harness.Session]. While the CLI works on a turn of its own, the message is held until that has ended.
+func (s *session) Send(ctx context.Context, turn harness.Turn) error {
+	id := uuid.NewString()
+	line, err := userLine(id, turn.Input)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.gone {
+		s.mu.Unlock()
+		return s.goneError()
+	}
+	// The end of a turn that the engine has not seen begin would end this one.
+	s.queue = slices.DeleteFunc(s.queue, func(e harness.Event) bool { _, is := e.(harness.TurnEnd); return is })
+	s.t.begin(id, line)
+	out := s.collect()
+	s.mu.Unlock()
+	for _, line := range out {
+		if err := s.proc.WriteLine(ctx, line); err != nil {
+			s.takeBack()
+			return s.sendError(err)
+		}
+	}
+	return nil
+}
+
+// takeBack forgets a turn whose message could not be sent.
+func (s *session) takeBack() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.t.turn = turn{}
+}
+
+// Interrupt implements [harness.Session].
+func (s *session) Interrupt(ctx context.Context) error {
+	s.mu.Lock()
+	if s.gone || !s.t.busy() {
+		s.mu.Unlock()
+		return nil
+	}
+	confirmed := s.t.interrupt()
+	out := s.collect()
+	s.mu.Unlock()
+	for _, line := range out {
+		if err := s.proc.WriteLine(ctx, line); err != nil && !errors.Is(err, process.ErrStdinClosed) {
+			return err
+		}
+	}
+	select {
+	case <-confirmed:
+		return nil
+	case <-s.ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// decide hands the engine's answer to the CLI.
+func (s *session) decide(key string, d harness.Decision) error {
+	s.mu.Lock()
+	line := s.t.answer(key, d)
+	out := s.collect()
+	s.mu.Unlock()
+	s.write(out)
+	if line == nil {
+		return nil // withdrawn meanwhile
+	}
+	return s.proc.WriteLine(context.Background(), line)
+}
+
+// Steer implements [harness.Steerer]. While text streams it waits until a tool runs, or the turn ends.
+func (s *session) Steer(ctx context.Context, input protocol.Input) (bool, error) {
+	w := &steer{uuid: uuid.NewString(), done: make(chan bool, 1)}
+	var err error
+	if w.line, err = userLine(w.uuid, input); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	if s.gone || !s.t.steer(w) {
+		s.mu.Unlock()
+		return false, nil
+	}
+	out := s.collect()
+	s.mu.Unlock()
+	s.write(out)
+	select {
+	case sent := <-w.done:
+		return sent, nil
+	case <-s.ended:
+		return false, nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	held := s.t.forgetSteer(w)
+	s.mu.Unlock()
+	if held {
+		return false, context.Cause(ctx)
+	}
+	return <-w.done, nil // decided meanwhile
+}
