@@ -2,6 +2,8 @@ package eventlog
 
 import (
 	"context"
+	"errors"
+	"iter"
 	"slices"
 	"sync"
 
@@ -98,6 +100,28 @@ func (f *Follower) Next(ctx context.Context) (Batch, error) {
 		case <-f.wake:
 		case <-ctx.Done():
 			return Batch{}, context.Cause(ctx)
+		}
+	}
+}
+
+// All yields the entries one by one as rows of their sessions' logs, until ctx ends or the follower is closed, and closes the follower when the
+// loop is left. It ends with an error only when ctx ended: its cause. A session whose numbers jump has lost what lies between; see [Store.Replay].
+func (f *Follower) All(ctx context.Context) iter.Seq2[protocol.Envelope, error] {
+	return func(yield func(protocol.Envelope, error) bool) {
+		defer f.Close()
+		for {
+			b, err := f.Next(ctx)
+			if err != nil {
+				if !errors.Is(err, ErrClosed) {
+					yield(protocol.Envelope{}, err)
+				}
+				return
+			}
+			for _, e := range b.Entries {
+				if !yield(e.Envelope(), nil) {
+					return
+				}
+			}
 		}
 	}
 }

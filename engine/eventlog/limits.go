@@ -2,7 +2,7 @@ package eventlog
 
 // Limits bounds what a [Store] holds. The zero value of each field means its default.
 type Limits struct {
-	// SessionEvents and SessionBytes bound one session's log. 4096 events and 16 MiB by default.
+	// SessionEvents and SessionBytes bound one session's log. [DefaultSessionEvents] and 16 MiB by default.
 	SessionEvents int
 	SessionBytes  int64
 	// TotalEvents and TotalBytes bound all logs together. 1 Mi events and 512 MiB by default.
@@ -13,7 +13,7 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	orDefault(&l.SessionEvents, 4096)
+	orDefault(&l.SessionEvents, DefaultSessionEvents)
 	orDefault(&l.SessionBytes, 16<<20)
 	orDefault(&l.TotalEvents, 1<<20)
 	orDefault(&l.TotalBytes, 512<<20)
@@ -26,3 +26,6 @@ func orDefault[N int | int64](n *N, def N) {
 		*n = def
 	}
 }
+
+// DefaultSessionEvents is the default of [Limits.SessionEvents].
+const DefaultSessionEvents = 4096
