@@ -14,6 +14,9 @@ const chunkSize = 64 << 10
 // maxSide bounds what may wait beside a write that is under way: some hundred control frames.
 const maxSide = 32 << 10
 
+// sidePatience is how long leave waits for its unit to be written.
+const sidePatience = time.Second
+
 var errSideFull = errors.New("too many control frames wait for a peer that does not read")
 
 var chunks = sync.Pool{New: func() any { b := make([]byte, 0, chunkSize); return &b }}
@@ -27,8 +30,10 @@ type outlet struct {
 	watch   *time.Timer     // runs while a write does
 	turn    chan struct{}   // one place: held by the goroutine that writes
 
-	mu   sync.Mutex
-	side []byte // units that wait
+	mu     sync.Mutex
+	side   []byte // units that wait
+	joined bool
+	tasks  sync.WaitGroup
 }
 
 // newOutlet returns an outlet that calls stalled when one write of up to chunkSize takes longer than timeout; stalled must make it return.
@@ -64,7 +69,8 @@ func (o *outlet) writeUnits(ctx context.Context, fill func(*batch)) error {
 	return o.writeSide()
 }
 
-// leave writes one small unit, or leaves it to the goroutine that writes. It waits only for a write of its own.
+// leave writes one small unit, or leaves it to the goroutine that writes. It waits for that no longer than sidePatience: the library gives a
+// control frame 5 s and then breaks the connection, but how long a peer may take nothing is for us to say.
 func (o *outlet) leave(unit []byte) error {
 	o.mu.Lock()
 	if len(o.side)+len(unit) > maxSide {
@@ -73,7 +79,52 @@ func (o *outlet) leave(unit []byte) error {
 	}
 	o.side = append(o.side, unit...)
 	o.mu.Unlock()
-	return o.writeSide()
+	patience := time.NewTimer(sidePatience)
+	defer patience.Stop()
+	select {
+	case o.turn <- struct{}{}:
+	case <-patience.C:
+		return nil
+	case <-o.done:
+		return io.ErrClosedPipe
+	}
+	written := make(chan error, 1)
+	if !o.spawn(func() {
+		err := o.put(o.takeSide())
+		<-o.turn
+		if err == nil {
+			err = o.writeSide()
+		}
+		written <- err
+	}) {
+		<-o.turn
+		return io.ErrClosedPipe
+	}
+	select {
+	case err := <-written:
+		return err
+	case <-patience.C:
+		return nil
+	}
+}
+
+// spawn runs f in a goroutine that join waits for, unless join was called.
+func (o *outlet) spawn(f func()) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.joined {
+		return false
+	}
+	o.tasks.Go(f)
+	return true
+}
+
+// join waits for the goroutines of leave. What they write to must be closed.
+func (o *outlet) join() {
+	o.mu.Lock()
+	o.joined = true
+	o.mu.Unlock()
+	o.tasks.Wait()
 }
 
 // writeSide writes what waits, unless another goroutine writes: that one comes here when it is done.

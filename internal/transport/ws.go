@@ -100,6 +100,7 @@ func (p *wsPipe) Close(code CloseCode, reason string) error {
 		}
 		p.raw.Close()
 		p.heart.Wait()
+		p.raw.out.join()
 	})
 	return nil
 }
