@@ -21,6 +21,11 @@ type messagesRequest struct {
 	Tools []struct {
 		Name string `json:"name"`
 	} `json:"tools"`
+	OutputConfig struct {
+		Format struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"format"`
+	} `json:"output_config"`
 	Metadata struct {
 		UserID string `json:"user_id"`
 	} `json:"metadata"`
@@ -45,7 +50,7 @@ func decodeMessages(r *http.Request, body []byte) (*conversation, error) {
 	}
 	conv := &conversation{
 		api: Anthropic, model: req.Model, stream: req.Stream, system: textOf(req.System),
-		session: messagesSession(r, req.Metadata.UserID),
+		session: messagesSession(r, req.Metadata.UserID), schema: req.OutputConfig.Format.Schema,
 	}
 	for _, t := range req.Tools {
 		conv.tools = append(conv.tools, tool{name: t.Name})

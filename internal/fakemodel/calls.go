@@ -148,7 +148,7 @@ func (p *planner) named(arg string) (toolCall, bool) {
 		t = known
 	}
 	input = cmp.Or(strings.TrimSpace(input), "{}")
-	if p.codeMode() && t.name != "exec" {
+	if _, listed := p.conv.find(t.name); p.codeMode() && !listed {
 		return p.script(strings.TrimPrefix(t.namespace+"__"+t.name, "__"), input), true
 	}
 	return toolCall{tool: t, args: input}, t.name != ""
@@ -247,8 +247,11 @@ func (p *planner) poll(l line, left []result) []toolCall {
 
 // task reads "prompt [BG]": the prompt is the script of the subagent.
 func (p *planner) task(arg string) (toolCall, bool) {
-	t, ok := p.conv.find("Agent", "Task", "task", "agent")
+	t, ok := p.conv.find("Agent", "Task", "task", "agent", "spawn_agent")
 	prompt, background := strings.CutSuffix(arg, " BG")
+	if t.name == "spawn_agent" { // codex; always in the background
+		return toolCall{tool: t, args: toJSON(map[string]any{"task_name": "helper", "message": unescape(prompt)})}, true
+	}
 	args := map[string]any{"description": "Scripted subtask", "prompt": unescape(prompt), "subagent_type": "general-purpose"}
 	if t.name == "task" {
 		args["subagent_type"] = "general" // what opencode calls it

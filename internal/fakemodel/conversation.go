@@ -37,7 +37,8 @@ type conversation struct {
 	system  string // the system prompt, only to recognise the CLI's side requests
 	entries []entry
 	tools   []tool
-	detail  string // what ECHOMODEL and JSONOUT add: dialect specific
+	schema  json.RawMessage // JSON schema of the answer, if the request asks for one
+	detail  string          // what ECHOMODEL and JSONOUT add: dialect specific
 }
 
 // A cue is the directive that decides the reply: the latest script of the user, and what came after it.

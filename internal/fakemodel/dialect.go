@@ -27,6 +27,10 @@ func dialectOf(r *http.Request) dialect {
 		return dialect{api: OpenAIResponses, decode: decodeResponses, stream: newResponseStream, fail: failOpenAI}
 	case post && path == "/v1/responses/compact":
 		return dialect{api: OpenAIResponses, plain: compactResponses, fail: failOpenAI}
+	case post && path == "/v1/chat/completions":
+		return dialect{api: OpenAIChat, decode: decodeChat, stream: newChatStream, fail: failOpenAI}
+	case strings.HasPrefix(path, "/v1beta/models"):
+		return geminiDialect(r)
 	case r.Method == http.MethodGet && strings.HasPrefix(path, "/v1/models"):
 		return dialect{plain: listModels, fail: failMessages}
 	}

@@ -47,7 +47,7 @@
 //	PATCH [path [text]]   create a file
 //	PATCHUPD path old new replace old by new in a file
 //	PATCHRAW patch        apply a patch in the apply_patch format, which follows on the next lines
-//	PLAN                  set a plan (to-do list) of three steps
+//	PLAN                  set a plan (to-do list) of three steps; codex needs -c tools.update_plan.enabled=true
 //	CUSTOM name input     call a free-form tool (Responses)
 //	WEBSEARCH [query]     a finished search of the provider (Responses), then text
 //

@@ -36,3 +36,27 @@ func CodexConfigArgs(url, model string) []string {
 		"--disable", "plugins", "-c", provider, "-c", `model_provider="fakemodel"`, "-c", fmt.Sprintf("model=%q", orElse(model, "gpt-5.5")),
 	}
 }
+
+// GeminiEnv is the environment, as NAME=value, with which the gemini CLI talks to the server at url.
+func GeminiEnv(url string) []string {
+	return []string{"GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=" + Key, "GEMINI_TELEMETRY_ENABLED=false", "NO_PROXY=127.0.0.1"}
+}
+
+// QwenEnv is the environment, as NAME=value, with which the qwen CLI talks to the server at url.
+func QwenEnv(url string) []string {
+	return []string{"OPENAI_BASE_URL=" + url + "/v1", "OPENAI_API_KEY=" + Key, "OPENAI_MODEL=fake-model", "NO_PROXY=127.0.0.1"}
+}
+
+// OpencodeConfig is the content of an opencode.json with which the opencode CLI talks to the server at url and asks before it runs
+// commands or edits files.
+func OpencodeConfig(url string) string {
+	return toJSON(map[string]any{
+		"$schema": "https://opencode.ai/config.json", "autoupdate": false, "share": "disabled", "model": "fake/fake-model",
+		"permission": map[string]any{"bash": "ask", "edit": "ask"},
+		"provider": map[string]any{"fake": map[string]any{
+			"npm": "@ai-sdk/openai-compatible", "name": "Fake model",
+			"options": map[string]any{"baseURL": url + "/v1", "apiKey": Key},
+			"models":  map[string]any{"fake-model": map[string]any{"name": "Fake model", "tool_call": true}},
+		}},
+	})
+}

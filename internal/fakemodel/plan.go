@@ -28,8 +28,7 @@ type planner struct {
 // plan returns the reply to conv.
 func plan(conv *conversation, usage Usage, failures func(string) int) reply {
 	p := &planner{conv: conv, cue: conv.cue(), failures: failures, reply: reply{usage: usage}}
-	if text, ok := p.sideRequest(); ok {
-		p.text(text)
+	if p.sideRequest() {
 		return p.finish()
 	}
 	if len(p.cue.script) == 0 {
@@ -124,23 +123,6 @@ func (p *planner) closing(seg []line) {
 		}
 		p.text(text)
 	}
-}
-
-// sideRequest answers what a CLI asks beside the turns of the user: titles and summaries.
-func (p *planner) sideRequest() (string, bool) {
-	if len(p.conv.tools) == 0 && strings.Contains(strings.ToLower(p.conv.system), "title") {
-		return `{"title": "Fake session title"}`, true
-	}
-	last := p.cue.full
-	if n := len(p.cue.extra); n > 0 {
-		last = p.cue.extra[n-1]
-	}
-	for _, mark := range []string{"create a detailed summary of", "CONTEXT CHECKPOINT COMPACTION", "<state_snapshot>"} {
-		if strings.Contains(last, mark) {
-			return "<summary>Fake summary of the conversation.</summary>", true
-		}
-	}
-	return "", false
 }
 
 // finish marks the last text of a finished answer.

@@ -17,9 +17,6 @@ func (p *planner) plan() []toolCall {
 		}
 		return calls
 	}
-	if p.conv.api != OpenAIResponses {
-		return nil
-	}
 	var steps []map[string]any
 	for _, s := range planSteps {
 		steps = append(steps, map[string]any{"step": s[0], "status": s[1]})
@@ -28,8 +25,10 @@ func (p *planner) plan() []toolCall {
 	if p.codeMode() {
 		return []toolCall{p.script("update_plan", args)}
 	}
-	// codex runs update_plan also where the request does not list it.
-	return []toolCall{{tool: tool{name: "update_plan"}, args: args}}
+	if t, ok := p.conv.find("update_plan"); ok {
+		return []toolCall{{tool: t, args: args}}
+	}
+	return nil
 }
 
 // todoCall fills the to-do tool t, each of which names its fields differently.
