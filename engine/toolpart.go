@@ -13,6 +13,7 @@ type toolProgress struct {
 	callID, name string
 	status       protocol.ToolStatus // empty before the first snapshot
 	input        json.RawMessage     // the last whole input
+	forgotten    bool                // the input was too large to be kept beyond the end
 	started      int64
 	last         *protocol.ToolPart // the last snapshot, until the call is over
 }
@@ -25,7 +26,7 @@ const keptInput = 4096
 // passed over.
 func (p *processor) updateTool(pt *part, in *protocol.ToolPart) {
 	tp := pt.tool
-	if in.State == nil || !forward(tp.status, in.State.Status()) || pt.over && tp.input == nil && !hasInput(in.State) {
+	if in.State == nil || !forward(tp.status, in.State.Status()) || tp.forgotten && !hasInput(in.State) {
 		return
 	}
 	c := *in
@@ -41,7 +42,7 @@ func (p *processor) updateTool(pt *part, in *protocol.ToolPart) {
 	if tp.status.Terminal() {
 		tp.last = nil
 		if len(tp.input) > keptInput {
-			tp.input = nil
+			tp.input, tp.forgotten = nil, true
 		}
 		p.finish(pt)
 	}
