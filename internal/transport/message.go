@@ -64,11 +64,11 @@ type rejection struct {
 var null = []byte("null")
 
 // parse classifies one text by the table of errors in spec section 2. Without strict, `jsonrpc` may be absent, as codex does.
-func parse(text []byte, strict bool) (message, *rejection) {
-	m := message{text: text}
+func parse(data []byte, strict bool) (message, *rejection) {
+	m := message{text: data}
 	seen := members{}
-	if err := validObject(text, func(k, v []byte) { seen.note(&m, k, v) }); err != nil {
-		return m, parseRejection(text, err)
+	if err := validObject(data, func(k, v []byte) { seen.note(&m, k, v) }); err != nil {
+		return m, parseRejection(data, err)
 	}
 	if strict && !isVersion2(seen.version) {
 		return m, &rejection{nil, Error{Code: codeParse, Message: `no "jsonrpc":"2.0"; every message needs it`}}
@@ -88,9 +88,10 @@ func parse(text []byte, strict bool) (message, *rejection) {
 	case m.rawMethod != nil && (hasResult || hasError):
 		return reject("a message has either a method or a result or an error")
 	case m.rawMethod != nil:
-		if err := json.Unmarshal(m.rawMethod, &m.method); err != nil || m.rawMethod[0] != '"' {
+		if m.rawMethod[0] != '"' {
 			return reject("method must be a string")
 		}
+		m.method = text(m.rawMethod)
 		if badID {
 			return reject("id must be a string or an integer; leave it out for a notification")
 		}
@@ -139,9 +140,7 @@ func (s *members) note(m *message, key, value []byte) {
 // name decodes a member's name, without allocating for the known ones.
 func name(key []byte) string {
 	if bytes.IndexByte(key, '\\') >= 0 {
-		var s string
-		_ = json.Unmarshal(key, &s) // key is a valid JSON string
-		return s
+		return text(key)
 	}
 	switch k := key[1 : len(key)-1]; string(k) {
 	case "jsonrpc":
@@ -160,12 +159,21 @@ func name(key []byte) string {
 	return ""
 }
 
+// text decodes a valid JSON string.
+func text(token []byte) string {
+	if bytes.IndexByte(token, '\\') < 0 {
+		return string(token[1 : len(token)-1])
+	}
+	var s string
+	_ = json.Unmarshal(token, &s) // it is valid
+	return s
+}
+
 func isVersion2(token []byte) bool {
 	if string(token) == `"2.0"` {
 		return true
 	}
-	var s string
-	return len(token) > 0 && json.Unmarshal(token, &s) == nil && s == "2.0"
+	return len(token) > 0 && token[0] == '"' && text(token) == "2.0"
 }
 
 // usableID reports whether a JSON value is a string or an integer, of a sane length.

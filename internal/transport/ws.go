@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,13 +61,35 @@ func (p *wsPipe) Read(ctx context.Context) ([]byte, error) {
 			}
 		}
 		p.readingFrom.Store(p.raw.now())
-		_, frame, err := p.ws.Read(context.Background()) // a context here would cost a timer a frame; fail unblocks it
+		frame, err := p.readFrame()
 		p.readingFrom.Store(0)
 		if err != nil {
 			return nil, p.fail(readError(err))
 		}
 		p.rest = frame
 	}
+}
+
+// readFrame returns the next data frame, in a buffer that is as long as it is.
+func (p *wsPipe) readFrame() ([]byte, error) {
+	_, r, err := p.ws.Reader(context.Background()) // a context here would cost a timer a frame; fail unblocks it
+	if err != nil {
+		return nil, err
+	}
+	buf := chunks.Get().(*[]byte)
+	defer chunks.Put(buf)
+	scratch, n := (*buf)[:chunkSize], 0
+	for n < len(scratch) {
+		m, err := r.Read(scratch[n:])
+		if n += m; errors.Is(err, io.EOF) {
+			return bytes.Clone(scratch[:n]), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	rest, err := io.ReadAll(r)
+	return slices.Concat(scratch, rest), err
 }
 
 // Write implements Pipe.
