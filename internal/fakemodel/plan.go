@@ -11,8 +11,8 @@ const (
 	defaultChunk = 8
 	bigChunk     = 20_000
 	slowDelay    = 100 * time.Millisecond
-	maxGenerated = 64 << 20 // bound of BIGTEXT and BIGDELTA, in bytes
-	maxWords     = 10_000   // bound of SLOW
+	maxGenerated = 80 << 20 // bound of what SLOW, BIGTEXT and BIGDELTA make in one reply, in bytes: over the line limits of hosts
+	maxWords     = 10_000   // bound of one SLOW
 	echoLimit    = 400      // how much of a tool result or a user text a reply repeats, in bytes
 )
 
@@ -22,12 +22,13 @@ type planner struct {
 	conv     *conversation
 	cue      cue
 	failures func(key string) int // counts and returns the uses of an ERRN, from 1
+	budget   int                  // bytes that the script may still make up
 	reply    reply
 }
 
-// plan returns the reply to conv.
-func plan(conv *conversation, usage Usage, failures func(string) int) reply {
-	p := &planner{conv: conv, cue: conv.cue(), failures: failures, reply: reply{usage: usage}}
+// plan returns the reply to conv, whose cue is c, with at most budget bytes of made-up text.
+func plan(conv *conversation, c cue, usage Usage, budget int, failures func(string) int) reply {
+	p := &planner{conv: conv, cue: c, failures: failures, budget: budget, reply: reply{usage: usage}}
 	if p.sideRequest() {
 		return p.finish()
 	}
@@ -161,9 +162,9 @@ func (p *planner) directive(l line) bool {
 	case "SLOW":
 		p.slow(l.arg)
 	case "BIGTEXT":
-		p.pieces(piece{text: strings.Repeat("x", count(l.arg, 100_000, maxGenerated)), chunk: bigChunk})
+		p.pieces(piece{text: strings.Repeat("x", p.spend(count(l.arg, 100_000, p.budget))), chunk: bigChunk})
 	case "BIGDELTA":
-		p.pieces(piece{text: strings.Repeat("y", count(l.arg, 100_000, maxGenerated)), chunk: maxGenerated})
+		p.pieces(piece{text: strings.Repeat("y", p.spend(count(l.arg, 100_000, p.budget))), chunk: maxGenerated})
 	case "GATE":
 		name := orElse(l.arg, "gate")
 		p.pieces(piece{text: "before " + name}, piece{gate: name}, piece{text: " after " + name})
@@ -239,15 +240,25 @@ func (p *planner) think(l line) {
 	p.text(orElse(unescape(l.arg), "thought answer"))
 }
 
+// spend takes n bytes from the budget and returns how many it got.
+func (p *planner) spend(n int) int {
+	n = min(n, p.budget)
+	p.budget -= n
+	return n
+}
+
 // slow plans "SLOW words [milliseconds]": one word a delta.
 func (p *planner) slow(arg string) {
 	words, ms, _ := strings.Cut(arg, " ")
 	n := count(words, 50, maxWords)
 	delay := time.Duration(count(ms, int(slowDelay/time.Millisecond), 60_000)) * time.Millisecond
-	ps := make([]piece, n)
-	for i := range ps {
+	var ps []piece
+	for i := range n {
 		word := fmt.Sprintf("word%d ", i)
-		ps[i] = piece{text: word, chunk: len(word), delay: delay}
+		if p.spend(len(word)) < len(word) {
+			break
+		}
+		ps = append(ps, piece{text: word, chunk: len(word), delay: delay})
 	}
 	p.pieces(ps...)
 }

@@ -26,20 +26,24 @@ var verbs = map[string]bool{
 // directives whose argument is a single line, are prose and ignored.
 func parseScript(text string) []line {
 	var script []line
+	var more []string // the lines that run on from the last directive
+	end := func() {
+		if n := len(script); n > 0 {
+			script[n-1].arg = strings.TrimRight(strings.Join(append([]string{script[n-1].arg}, more...), "\n"), " \t\n")
+		}
+		more = nil
+	}
 	for raw := range strings.Lines(text) {
 		raw = strings.TrimRight(raw, "\r\n")
 		verb, arg, _ := strings.Cut(strings.TrimLeft(raw, " \t"), " ")
 		if _, ok := verbs[verb]; ok {
+			end()
 			script = append(script, line{verb: verb, arg: strings.TrimSpace(arg)})
-			continue
-		}
-		if n := len(script); n > 0 && verbs[script[n-1].verb] {
-			script[n-1].arg += "\n" + raw
+		} else if n := len(script); n > 0 && verbs[script[n-1].verb] {
+			more = append(more, raw)
 		}
 	}
-	for i := range script {
-		script[i].arg = strings.TrimRight(script[i].arg, " \t\n")
-	}
+	end()
 	return script
 }
 
@@ -60,12 +64,13 @@ func scriptText(text string) string {
 		return ""
 	}
 	const open, closing = "<system-reminder>", "</system-reminder>"
+	var kept strings.Builder
 	for {
 		before, rest, found := strings.Cut(trimmed, open)
+		kept.WriteString(before)
 		if !found {
-			return trimmed
+			return kept.String()
 		}
-		_, after, _ := strings.Cut(rest, closing)
-		trimmed = before + after
+		_, trimmed, _ = strings.Cut(rest, closing)
 	}
 }

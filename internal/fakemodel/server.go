@@ -121,8 +121,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec := s.record(r, d.api)
 	err := s.serve(w, r, d, rec)
 	s.finish(rec, err)
-	if errors.Is(err, errDrop) {
-		panic(http.ErrAbortHandler)
+	if err != nil {
+		panic(http.ErrAbortHandler) // or the server would end a reply that was cut short as if it were whole
 	}
 }
 
@@ -166,7 +166,7 @@ func (s *Server) plain(w http.ResponseWriter, r *http.Request, d dialect, rec *R
 func (s *Server) answer(ctx context.Context, w http.ResponseWriter, d dialect, rec *Request, conv *conversation) error {
 	cue := conv.cue()
 	call := s.startCall(rec, conv, cue)
-	rep := plan(conv, s.opts.Usage, s.countFailure)
+	rep := plan(conv, cue, s.opts.Usage, maxGenerated, s.countFailure)
 	if rep.fail != nil && rep.fail.drop {
 		return errDrop
 	}

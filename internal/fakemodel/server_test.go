@@ -98,8 +98,13 @@ func TestCloseEndsEveryReply(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, script := range []string{"HANG", "GATE door", "SLOW 1000 1000", "HANG text"} {
 		wg.Go(func() {
-			if a := ask(t, s, Anthropic, true, nil, user(script)); !a.cut {
-				t.Errorf("%s ended properly: %+v", script, a)
+			res, err := http.Post(s.URL()+path(Anthropic, true), "application/json", bytes.NewReader(request(Anthropic, true, nil, user(script))))
+			if err != nil {
+				return // closed before the head of the reply was sent
+			}
+			defer res.Body.Close()
+			if _, err := io.Copy(io.Discard, res.Body); err == nil {
+				t.Errorf("%s ended properly", script)
 			}
 		})
 	}
@@ -370,6 +375,19 @@ func TestEnvironments(t *testing.T) {
 	}
 }
 
+// TestLargeTextsAreReadInLinearTime ends with the test's time limit if a text of many lines or reminders is read in quadratic time.
+func TestLargeTextsAreReadInLinearTime(t *testing.T) {
+	s := start(t, nil)
+	for _, text := range []string{
+		"TOOL bash x" + strings.Repeat("\ny", 1<<18),
+		strings.Repeat("SAY x\n", 1<<10) + strings.Repeat("<system-reminder></system-reminder>y", 1<<15),
+	} {
+		if a := ask(t, s, Anthropic, false, []string{"Bash"}, user(text)); a.status != http.StatusOK {
+			t.Errorf("status %d, %s", a.status, a.failure)
+		}
+	}
+}
+
 func FuzzScript(f *testing.F) {
 	for verb := range verbs {
 		f.Add(verb+" x y z", "result")
@@ -378,7 +396,7 @@ func FuzzScript(f *testing.F) {
 	f.Add("SHELLESC [a", "")
 	f.Add("USAGE -1 99999999999999999999 x", "")
 	f.Fuzz(func(t *testing.T, script, output string) {
-		if len(script) > 1<<10 {
+		if len(script) > 1<<10 || len(output) > 1<<12 {
 			return
 		}
 		for _, api := range apis {
@@ -386,16 +404,18 @@ func FuzzScript(f *testing.F) {
 				conv := &conversation{api: api, tools: []tool{{name: shellOf[api]}, {name: "exec", custom: true}}, entries: []entry{
 					{role: "user", texts: []string{script, output}}, {role: "tool", results: results},
 				}}
-				rep := plan(conv, DefaultUsage, func(string) int { return 1 })
+				rep := plan(conv, conv.cue(), DefaultUsage, 1<<16, func(string) int { return 1 })
 				if rep.stop == stopTool && (len(rep.steps) == 0 || rep.steps[len(rep.steps)-1].kind != kindTool) {
 					t.Errorf("%q stops for a tool without calling one", script)
 				}
+				size := 0
 				for _, st := range rep.steps {
 					for _, pc := range st.pieces {
-						if len(pc.text) > maxGenerated {
-							t.Errorf("%q makes %d bytes", script, len(pc.text))
-						}
+						size += len(pc.text)
 					}
+				}
+				if size > 1<<20 {
+					t.Errorf("%q makes %d bytes", script, size)
 				}
 			}
 		}
