@@ -38,6 +38,9 @@ func (p *processor) delta(d *harness.Delta) {
 		return
 	}
 	pt.text.WriteString(d.Text)
+	if pt.turn != p.turn || !p.running {
+		return // a tool that goes on from an earlier turn: only its snapshots are told
+	}
 	var e *protocol.MessagePartDelta
 	switch typ {
 	case protocol.PartReasoning:

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"agentserver/engine"
+	"agentserver/engine/eventlog"
 	"agentserver/harness"
 	"agentserver/protocol"
 )
@@ -279,3 +280,5 @@ func textEnd(key, text string) []harness.Event {
 		harness.TurnEnd{StopReason: protocol.StopEndTurn},
 	}
 }
+
+type batch = eventlog.Batch

@@ -73,28 +73,30 @@ func newSession(r *Runtime, id protocol.SessionID, h harness.Harness) *session {
 func (s *session) run() {
 	defer close(s.gone)
 	for !s.ended {
-		var events <-chan incoming
-		if s.link != nil {
-			events = s.link.events
-		}
 		select {
 		case f := <-s.inbox:
 			f()
-		case in := <-events:
+		case in := <-s.events():
 			s.receive(in)
 			s.drain()
 		}
 	}
 }
 
+// events is where the agent is heard; nil while it must wait: when none is connected, and while a turn is admitted that has not begun, since what
+// the agent says belongs behind that turn's first events.
+func (s *session) events() <-chan incoming {
+	if s.link == nil || s.turn != nil && s.turn.phase == admitted {
+		return nil
+	}
+	return s.link.events
+}
+
 // drain takes what the agent has said meanwhile, up to a bound, without the cost of a full select for each.
 func (s *session) drain() {
 	for range eventBuffer {
-		if s.link == nil {
-			return
-		}
 		select {
-		case in := <-s.link.events:
+		case in := <-s.events():
 			s.receive(in)
 		default:
 			return

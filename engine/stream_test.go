@@ -14,8 +14,8 @@ func checkStream(t *testing.T, events []protocol.Envelope) {
 	t.Helper()
 	c := checker{parts: map[protocol.PartID]*seenPart{}, asked: map[protocol.RequestID]bool{}}
 	for i, env := range events {
-		if env.Seq != uint64(i+1) {
-			t.Errorf("event %d has number %d", i+1, env.Seq)
+		if env.Seq != events[0].Seq+uint64(i) {
+			t.Errorf("number %d follows %d", env.Seq, events[i-1].Seq)
 		}
 		b, err := protocol.AppendEnvelope(nil, env)
 		if err == nil {
@@ -282,7 +282,7 @@ func (r *renderer) part(part protocol.Part) string {
 		case *protocol.ToolInProgress:
 			s += " " + string(v.Input)
 		case *protocol.ToolCompleted:
-			s += " " + string(v.Input) + " = " + v.Output
+			s += " " + string(v.Input) + " =" + opt(" ", v.Output)
 		case *protocol.ToolFailed:
 			s += " " + string(v.Input) + " ! " + v.Error
 		case *protocol.ToolCancelled:
