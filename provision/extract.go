@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Bounds on an archive, whatever it says about itself.
@@ -35,14 +36,23 @@ type extractor struct {
 	limit int64 // bytes of file content still allowed
 	count int   // entries seen
 	files []string
-	open  func(*os.Root, string, fs.FileMode) (writeSyncer, error) // tests inject failures here
+	open  fileCreator
 	buf   []byte
 }
 
-// writeSyncer is a file being written.
-type writeSyncer interface {
-	io.WriteCloser
-	Sync() error
+// A fileCreator makes a new file below root.
+type fileCreator func(root *os.Root, name string, mode fs.FileMode) (io.WriteCloser, error)
+
+// hooks let tests fail and stop an installation where a disk or a crash would. The zero value does nothing.
+type hooks struct {
+	createFile fileCreator
+	at         func(point string)
+}
+
+func (h hooks) reach(point string) {
+	if h.at != nil {
+		h.at(point)
+	}
 }
 
 func newExtractor(root *os.Root, limit int64) *extractor {
@@ -52,7 +62,7 @@ func newExtractor(root *os.Root, limit int64) *extractor {
 	return &extractor{root: root, limit: limit, open: createFile, buf: make([]byte, 1<<20)}
 }
 
-func createFile(root *os.Root, name string, mode fs.FileMode) (writeSyncer, error) {
+func createFile(root *os.Root, name string, mode fs.FileMode) (io.WriteCloser, error) {
 	return root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 }
 
@@ -103,7 +113,7 @@ func (x *extractor) entry(header *tar.Header, content io.Reader) error {
 		return err
 	}
 	if header.Typeflag == tar.TypeDir {
-		return x.root.MkdirAll(name, 0o755)
+		return createError(header, x.root.MkdirAll(name, 0o755))
 	}
 	if name == "." {
 		return refusef("%q is a file outside the package's folder", header.Name)
@@ -146,14 +156,11 @@ func (x *extractor) file(name string, header *tar.Header, content io.Reader) err
 		mode = 0o755
 	}
 	if err := x.root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
+		return createError(header, err)
 	}
 	f, err := x.open(x.root, name, mode)
-	if errors.Is(err, fs.ErrExist) {
-		return refusef("%q is there twice", header.Name)
-	}
 	if err != nil {
-		return err
+		return createError(header, err)
 	}
 	x.files = append(x.files, name)
 	_, err = io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{content}, x.buf)
@@ -161,4 +168,14 @@ func (x *extractor) file(name string, header *tar.Header, content io.Reader) err
 		err = readError(err)
 	}
 	return errors.Join(err, f.Close())
+}
+
+// createError tells a path that no file system takes, or that is there already, from a disk that fails.
+func createError(header *tar.Header, err error) error {
+	for _, cause := range []error{fs.ErrExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EILSEQ, syscall.EINVAL} {
+		if errors.Is(err, cause) {
+			return refusef("%q cannot be made: %v", header.Name, cause)
+		}
+	}
+	return err
 }

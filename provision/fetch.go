@@ -3,7 +3,6 @@ package provision
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +50,7 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string {
-	return fmt.Sprintf("%s answered %d %s%s", e.url.Redacted(), e.code, http.StatusText(e.code), statusAdvice(e.code, e.url.Host))
+	return fmt.Sprintf("%s answered %d %s%s", shown(e.url), e.code, http.StatusText(e.code), statusAdvice(e.code, e.url.Host))
 }
 
 func statusAdvice(code int, host string) string {
@@ -86,7 +85,6 @@ type download struct {
 
 	off      int64 // bytes handed out
 	skip     int64 // bytes of the current body to drop first, when the registry ignored Range
-	resumed  bool  // whether the bytes come from more than one answer
 	failures int
 	body     io.ReadCloser
 	silence  *time.Timer
@@ -200,7 +198,6 @@ func (d *download) accept(resp *http.Response) error {
 		if start := rangeStart(resp.Header.Get("Content-Range")); start != d.off {
 			return &permanentError{fmt.Errorf("the registry resumed at byte %d instead of %d: it does not serve ranges correctly", start, d.off)}
 		}
-		d.resumed = true
 		return nil
 	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		return &permanentError{fmt.Errorf("the registry's file ends after %d of %d bytes: it is truncated there", d.off, d.size)}
@@ -296,42 +293,6 @@ func retryAfter(header string) time.Duration {
 		return 0
 	}
 	return time.Duration(seconds) * time.Second
-}
-
-// tarballFromMetadata asks the registry where it keeps pkg, for registries that do not follow the convention. Nothing else of the answer
-// is used.
-func (p *Provisioner) tarballFromMetadata(ctx context.Context, r registry, pkg Package) (*url.URL, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, p.policy.idle, errStalled)
-	defer cancel()
-	at := r.metadata(pkg)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	if auth := r.authorization(at); auth != "" {
-		req.Header.Set("Authorization", auth)
-	}
-	resp, err := p.client.Do(req)
-	if err != nil {
-		return nil, connectError(ctx, err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, &statusError{code: resp.StatusCode, url: at}
-	}
-	var answer struct {
-		Dist struct {
-			Tarball string `json:"tarball"`
-		} `json:"dist"`
-	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxMetadata)).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("%s: the metadata is not JSON: %w", at.Redacted(), err)
-	}
-	u, err := at.Parse(answer.Dist.Tarball)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != r.base.Scheme {
-		return nil, fmt.Errorf("%s: the metadata names no usable tarball address", at.Redacted())
-	}
-	return u, nil
 }
 
 // newClient returns an HTTP client that takes proxies and certificates from the environment and never follows a redirect from https to

@@ -65,7 +65,7 @@ func nativeExecutable(tool Tool, candidate string, platform Platform) (string, e
 	if !script {
 		return candidate, nil // with its links: an update of the CLI moves them
 	}
-	for dir := filepath.Dir(real); insideModules(dir); {
+	for dir := real; insideModules(dir); {
 		dir = filepath.Dir(dir)
 		for _, rel := range traits[tool].native(platform) {
 			if native := filepath.Join(dir, "node_modules", rel); isExecutableFile(native) {
@@ -76,9 +76,9 @@ func nativeExecutable(tool Tool, candidate string, platform Platform) (string, e
 	return "", errors.New("a script, and no native program is installed beside it; to run it anyway, name it by $" + OverrideVariable(tool))
 }
 
-// insideModules reports whether dir is a node_modules folder or below one. Only a script that npm installed has a native program beside it.
-func insideModules(dir string) bool {
-	return strings.Contains(dir+"/", "/node_modules/")
+// insideModules reports whether path is a node_modules folder or below one. Only a script that npm installed has a native program beside it.
+func insideModules(path string) bool {
+	return strings.Contains(path+"/", "/node_modules/")
 }
 
 // isScript reports whether the file begins with #! or is not a program of any kind known here.

@@ -2,11 +2,9 @@ package provision
 
 import (
 	"context"
-	"crypto/sha512"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -56,6 +54,9 @@ func (in *installation) run(ctx context.Context) (Executable, error) {
 		return Executable{}, cacheWriteError(c.root, err)
 	}
 	lock, err := lockFile(ctx, c.lockPath(in.tool, in.name), func() { in.meter.stage(Waiting) })
+	if ctx.Err() != nil && err != nil {
+		return Executable{}, err
+	}
 	if err != nil {
 		return Executable{}, cacheWriteError(c.root, err)
 	}
@@ -80,26 +81,23 @@ func (in *installation) replace(ctx context.Context) (Executable, error) {
 		return Executable{}, cacheWriteError(c.root, err)
 	}
 	defer os.RemoveAll(temp)
-	crash("temp")
+	in.p.hooks.reach("temp")
 	files, err := in.unpack(ctx, temp)
 	if err != nil {
 		return Executable{}, err
 	}
-	crash("unpacked")
+	in.p.hooks.reach("unpacked")
 	if err := in.verify(ctx, temp, files); err != nil {
 		return Executable{}, err
 	}
-	crash("verified")
+	in.p.hooks.reach("verified")
 	if err := in.publish(temp); err != nil {
 		return Executable{}, cacheWriteError(c.root, err)
 	}
-	crash("published")
+	in.p.hooks.reach("published")
 	dir := c.folder(in.tool, in.version, in.key)
 	return Executable{Path: filepath.Join(dir, filepath.FromSlash(in.pkg.Entry)), Version: in.version, Source: FromDownload, Dir: dir}, nil
 }
-
-// crash marks the points at which tests kill the process.
-var crash = func(point string) {}
 
 // checkSpace fails early when the disk cannot hold the package.
 func (in *installation) checkSpace() error {
@@ -132,7 +130,7 @@ func (in *installation) unpack(ctx context.Context, dir string) ([]string, error
 		files, err = in.unpackFrom(ctx, dir, d)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("download %s %s from %s (%s): %w", in.tool, in.version, reg.base.Redacted(), reg.source, err)
+		return nil, fmt.Errorf("download %s %s from %s (%s): %w", in.tool, in.version, shown(reg.base), reg.source, err)
 	}
 	return files, nil
 }
@@ -154,8 +152,8 @@ func (in *installation) unpackFrom(ctx context.Context, dir string, d *download)
 	defer root.Close()
 	in.meter.set(Progress{Tool: in.tool, Version: in.version, Stage: Downloading, Total: in.pkg.Size})
 	x := newExtractor(root, in.pkg.Unpacked)
-	if in.p.createFile != nil {
-		x.open = in.p.createFile
+	if in.p.hooks.createFile != nil {
+		x.open = in.p.hooks.createFile
 	}
 	s := startStream(d, in.meter)
 	extractErr := x.extract(s)
@@ -194,114 +192,6 @@ func (in *installation) judge(got fetched, extractErr error) error {
 		return err
 	}
 	return extractErr
-}
-
-// fetched is what came of reading a download.
-type fetched struct {
-	n         int64
-	integrity string // of the n bytes
-	err       error
-}
-
-// streamBlock and streamBlocks bound how far the download may run ahead of the extractor, in bytes and blocks.
-const (
-	streamBlock  = 256 << 10
-	streamBlocks = 64
-)
-
-// A stream reads and hashes a download in its own goroutine, so that the network, the hash and the decompression overlap. It is the
-// extractor's reader; finish joins the goroutine.
-type stream struct {
-	blocks chan []byte // closed when the download has ended
-	free   chan []byte // blocks that can be filled again
-	cancel context.CancelFunc
-	ctx    context.Context // ends when nobody wants blocks any more
-	wg     sync.WaitGroup
-	result fetched // the goroutine's, until wg is done
-	full   []byte  // the block being read
-	rest   []byte  // what is left of it
-}
-
-func startStream(d *download, m *meter) *stream {
-	s := &stream{blocks: make(chan []byte, streamBlocks), free: make(chan []byte, streamBlocks)}
-	s.ctx, s.cancel = context.WithCancel(d.ctx)
-	d.ctx = s.ctx
-	s.wg.Go(func() { s.pump(d, m) })
-	return s
-}
-
-func (s *stream) pump(d *download, m *meter) {
-	defer close(s.blocks)
-	hash := sha512.New()
-	for {
-		block, n, err := s.fill(d)
-		hash.Write(block[:n])
-		m.done(d.off)
-		if n > 0 {
-			select {
-			case s.blocks <- block[:n]:
-			case <-s.ctx.Done():
-				err = context.Cause(s.ctx)
-			}
-		}
-		if err != nil {
-			s.result = fetched{n: d.off, integrity: integrityOf(hash.Sum(nil))}
-			if err != io.EOF {
-				s.result.err = err
-			}
-			return
-		}
-	}
-}
-
-// fill reads until a block is full, so that the channel is not the cost.
-func (s *stream) fill(d *download) (block []byte, n int, err error) {
-	select {
-	case block = <-s.free:
-		block = block[:streamBlock]
-	default:
-		block = make([]byte, streamBlock)
-	}
-	for n < len(block) && err == nil {
-		var got int
-		got, err = d.Read(block[n:])
-		n += got
-	}
-	return block, n, err
-}
-
-// Read serves the extractor.
-func (s *stream) Read(p []byte) (int, error) {
-	if len(s.rest) == 0 && !s.next() {
-		return 0, io.ErrUnexpectedEOF // an archive that is complete is never read to here
-	}
-	n := copy(p, s.rest)
-	s.rest = s.rest[n:]
-	return n, nil
-}
-
-func (s *stream) next() bool {
-	if s.full != nil {
-		select {
-		case s.free <- s.full:
-		default: // the collector takes it
-		}
-		s.full = nil
-	}
-	block, ok := <-s.blocks
-	s.full, s.rest = block, block
-	return ok
-}
-
-// finish reads the download to its end, unless abort says that its end does not matter, and returns what it was.
-func (s *stream) finish(abort error) fetched {
-	if abort == nil {
-		for s.next() {
-		}
-	}
-	s.cancel()
-	s.wg.Wait()
-	return s.result
 }
 
 // verify runs the new copy's `--version` while its files reach the disk, and writes the stamp.
@@ -403,7 +293,7 @@ func (in *installation) publish(temp string) error {
 		if err := os.Rename(dir, filepath.Join(old, "old")); err != nil {
 			return err
 		}
-		crash("moved")
+		in.p.hooks.reach("moved")
 	}
 	if err := os.Rename(temp, dir); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -160,4 +161,13 @@ func (p Package) scope() string {
 		return scope
 	}
 	return ""
+}
+
+// LoadPins reads a pins file.
+func LoadPins(path string) (*Pins, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("pins: %w", err)
+	}
+	return ParsePins(data)
 }

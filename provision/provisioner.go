@@ -96,7 +96,7 @@ type Provisioner struct {
 	policy   retryPolicy
 	timeout  time.Duration // of `--version`
 
-	createFile fileCreator // nil but in tests
+	hooks hooks // empty but in tests
 
 	ctx    context.Context // the life of every resolution
 	cancel context.CancelCauseFunc

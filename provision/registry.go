@@ -2,8 +2,11 @@ package provision
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"os/exec"
 	"strings"
@@ -110,4 +113,47 @@ func (r registry) authorization(u *url.URL) string {
 		return "Bearer " + token
 	}
 	return ""
+}
+
+// tarballFromMetadata asks the registry where it keeps pkg, for registries that do not follow the convention. Nothing else of the answer
+// is used.
+func (p *Provisioner) tarballFromMetadata(ctx context.Context, r registry, pkg Package) (*url.URL, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.policy.idle, errStalled)
+	defer cancel()
+	at := r.metadata(pkg)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if auth := r.authorization(at); auth != "" {
+		req.Header.Set("Authorization", auth)
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return nil, connectError(ctx, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, &statusError{code: resp.StatusCode, url: at}
+	}
+	var answer struct {
+		Dist struct {
+			Tarball string `json:"tarball"`
+		} `json:"dist"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxMetadata)).Decode(&answer); err != nil {
+		return nil, fmt.Errorf("%s: the metadata is not JSON: %w", shown(at), err)
+	}
+	u, err := at.Parse(answer.Dist.Tarball)
+	if err != nil || answer.Dist.Tarball == "" || u.Host == "" || u.Scheme != "https" && u.Scheme != r.base.Scheme {
+		return nil, fmt.Errorf("%s: the metadata names no usable tarball address", shown(at))
+	}
+	return u, nil
+}
+
+// shown returns u for people: without the user and the password that it may carry.
+func shown(u *url.URL) string {
+	bare := *u
+	bare.User = nil
+	return bare.String()
 }

@@ -5,13 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 )
-
-// fileCreator creates a file of an archive.
-type fileCreator func(root *os.Root, name string, mode fs.FileMode) (writeSyncer, error)
 
 // Tried is one place that was looked at, and why it did not serve.
 type Tried struct {
