@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
 )
@@ -43,6 +44,9 @@ type Options struct {
 	MaxInFlight int
 	// MaxQueuedTexts and MaxQueuedBytes bound what waits to be written: at either, Send, Call and reading wait. 0 means the defaults.
 	MaxQueuedTexts, MaxQueuedBytes int
+	// Linger is how long after the end of the peer's stream (io.EOF, which only a line pipe has) the requests that it sent before may
+	// still be answered. 0 drops what is not yet written, which is right for a child that has exited.
+	Linger time.Duration
 	// Logger hears of panics. nil means slog.Default().
 	Logger *slog.Logger
 }

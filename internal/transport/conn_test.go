@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 )
@@ -23,7 +24,7 @@ func pair(t *testing.T, client, server Options) (c, s *Conn) {
 
 func TestCall(t *testing.T) {
 	params := `{"z":1,"a":"<b>&\u00e4","z":1.50}`
-	c, _ := pair(t, Options{}, Options{Handle: func(_ context.Context, r *Request) (any, error) {
+	c, _ := pair(t, Options{}, Options{Logger: quiet(), Handle: func(_ context.Context, r *Request) (any, error) {
 		switch r.Method {
 		case "echo":
 			return r.Params, nil
@@ -103,3 +104,5 @@ func (c *Conn) waiting() int {
 	defer c.mu.Unlock()
 	return len(c.calls.byID)
 }
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/sourcegraph/jsonrpc2"
@@ -138,6 +139,9 @@ func (s *stream) response(m message) (slot uint64, waits bool) {
 
 // end is the end of the read loop.
 func (s *stream) end(cause error) error {
+	if cause == io.EOF && s.o.Linger > 0 {
+		s.linger()
+	}
 	s.fail(cause)
 	err := closedError{s.Err()}
 	for _, call := range s.takeCallbacks() {
@@ -145,6 +149,20 @@ func (s *stream) end(cause error) error {
 	}
 	close(s.readDone)
 	return cause
+}
+
+// linger waits until every request is answered and every answer is written.
+func (s *stream) linger() {
+	ctx, cancel := context.WithTimeout(s.ctx, s.o.Linger)
+	defer cancel()
+	for range cap(s.inFlight) {
+		select {
+		case s.inFlight <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+	}
+	s.out.waitIdle(ctx)
 }
 
 // Handle implements jsonrpc2.Handler.
