@@ -199,7 +199,7 @@ var categories = map[string]protocol.ErrorCategory{
 // categoryOf sorts a failure by the CLI's word, the HTTP status and the text.
 func categoryOf(kind string, status int, message string) protocol.ErrorCategory {
 	lower := strings.ToLower(message)
-	if kind == "rate_limit" && (strings.Contains(lower, "your limit") || strings.Contains(lower, "usage limit") || strings.Contains(lower, "limit reached")) {
+	if kind == "rate_limit" && (strings.Contains(lower, "your limit") || strings.Contains(lower, "usage limit") || strings.Contains(lower, "claude ai limit")) {
 		return protocol.CategoryUsageLimit
 	}
 	if c, ok := categories[kind]; ok {

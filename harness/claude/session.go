@@ -213,7 +213,31 @@ func (s *session) handshake(ctx context.Context) error {
 		}
 		return err
 	}
+	s.seedUsage(ctx)
 	return s.setServers(ctx, s.spec.Config, false)
+}
+
+// seedWait bounds the question for the totals. The CLI answers in milliseconds; for a subscription it may ask the network first.
+const seedWait = 2 * time.Second
+
+// seedUsage asks a resumed CLI what the session has used before: 2.1.332 counts on from there, 2.1.197 from nothing.
+func (s *session) seedUsage(ctx context.Context) {
+	if s.spec.Resume == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, seedWait)
+	defer cancel()
+	body, err := s.request(ctx, object{"subtype": "get_usage"})
+	var r struct {
+		Session struct {
+			Cost       float64               `json:"total_cost_usd"`
+			ModelUsage map[string]modelUsage `json:"model_usage"`
+		} `json:"session"`
+	}
+	known := err == nil && json.Unmarshal(body, &r) == nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.t.acct.seed(r.Session.ModelUsage, r.Session.Cost, known)
 }
 
 // request sends a control request and waits for the answer. The error is ctx's, errGone, or the CLI's.

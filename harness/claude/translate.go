@@ -66,6 +66,7 @@ func newTranslator() *translator {
 	return &translator{
 		log: slog.New(slog.DiscardHandler), asks: true, servers: map[string]string{}, subs: map[string]*message{}, tools: map[string]*tool{},
 		tasks: map[string]*task{}, perms: map[string]*pending{}, unknown: map[string]bool{},
+		acct: accounting{whole: true},
 	}
 }
 

@@ -11,12 +11,13 @@ import (
 
 // A turn is the engine's turn: from Send to TurnEnd. While the CLI works on something that it began by itself, the message is held.
 type turn struct {
-	active bool
-	uuid   string // of its message
-	line   []byte // the message, until it is sent
-	sent   bool
-	began  bool // an init line came after it was sent
-	acked  bool // the CLI works on the message
+	active  bool
+	uuid    string // of its message
+	line    []byte // the message, until it is sent
+	sent    bool
+	began   bool // an init line came after it was sent
+	acked   bool // the CLI works on the message
+	stirred bool // the CLI has woken up since
 
 	interrupted bool
 	cancelID    string        // our request to take the message out of the CLI's queue
@@ -82,9 +83,16 @@ func (t *translator) acknowledge(uuid string) {
 	delete(t.turn.steers, uuid)
 }
 
+// lifecycle handles what 2.1.332 tells of our messages.
 func (t *translator) lifecycle(l *lifecycleLine) {
-	if l.State == "started" {
+	switch {
+	case l.State == "started":
 		t.acknowledge(l.UUID)
+	case l.State == "cancelled" && l.UUID != "":
+		delete(t.turn.steers, l.UUID)
+		if t.turn.active && t.turn.sent && l.UUID == t.turn.uuid && !t.turn.began { // no turn will come of it
+			t.endTurn(harness.TurnEnd{StopReason: protocol.StopCancelled})
+		}
 	}
 }
 
@@ -110,8 +118,10 @@ func (t *translator) interrupt() <-chan struct{} {
 			t.sendHeld()
 		}
 	case tn.active && !tn.began && !tn.acked:
-		// The CLI has not taken up the message: an interrupt would find nothing to stop, and the turn would start after it.
+		// The CLI has not taken up the message: an interrupt may find nothing to stop, and the turn would start after it. So the message is
+		// taken out of its queue, and what starts all the same is interrupted once more at its init line.
 		tn.cancelID = t.request(object{"subtype": "cancel_async_message", "message_uuid": tn.uuid})
+		t.request(object{"subtype": "interrupt"})
 	case tn.active || t.running:
 		tn.interruptID = t.request(object{"subtype": "interrupt"})
 	default:
@@ -169,6 +179,9 @@ func (t *translator) confirm() {
 
 // stateChanged is the backstop for results that never come: an idle CLI has no turn left.
 func (t *translator) stateChanged(l *systemLine) {
+	if l.State == "running" {
+		t.turn.stirred = t.turn.active && t.turn.sent
+	}
 	if l.State != "idle" {
 		return
 	}
@@ -178,7 +191,7 @@ func (t *translator) stateChanged(l *systemLine) {
 		t.endTurn(*t.turn.held)
 	case t.turn.active && !t.turn.sent:
 		t.sendHeld()
-	case t.turn.active && t.turn.began:
+	case t.turn.active && (t.turn.began || t.turn.stirred):
 		t.dropUnfinished()
 		end := harness.TurnEnd{StopReason: protocol.StopEndTurn}
 		if t.turn.interrupted {

@@ -15,9 +15,11 @@ import (
 type accounting struct {
 	total, base tokens // of the process, now and at the end of the last turn
 	cost, spent float64
-	lost        tokens // of the main agent's calls that broke off in this turn
-	settled     tokens // of its other calls
-	session     float64
+	lost        tokens           // of the main agent's calls that broke off in this turn
+	settled     tokens           // of its other calls
+	session     float64          // cost of all turns
+	whole       bool             // session holds all that was spent, also by earlier processes
+	baseless    bool             // what the session had used before this process is not known
 	window      map[string]int64 // by model
 	lastUsed    int64
 	lastModel   string
@@ -40,23 +42,39 @@ func (u apiUsage) tokens() tokens {
 }
 
 // covers reports whether a call with usage b can be among a.
-func (a tokens) covers(b tokens) bool { return a.input >= b.input && a.read >= b.read && a.write >= b.write }
+func (a tokens) covers(b tokens) bool {
+	return a.input >= b.input && a.read >= b.read && a.write >= b.write
+}
+
+// seed takes what the session had used before this process. Where that is not known, the first turn counts the main agent's calls only.
+func (a *accounting) seed(models map[string]modelUsage, cost float64, known bool) {
+	a.baseless = !known
+	a.base, a.spent, a.session, a.whole = a.sum(models), cost, cost, cost > 0
+	a.total, a.cost = a.base, a.spent
+}
+
+// sum adds up the models' totals, and notes their windows.
+func (a *accounting) sum(models map[string]modelUsage) tokens {
+	var total tokens
+	for model, u := range models {
+		total = total.plus(tokens{u.Input, u.Output, u.Thinking, u.CacheRead, u.CacheWrite, u.Ephemeral5m, u.Ephemeral1h})
+		if u.Window <= 0 {
+			continue
+		}
+		if a.window == nil {
+			a.window = map[string]int64{}
+		}
+		a.window[model] = u.Window
+		if u.Canonical != "" {
+			a.window[u.Canonical] = u.Window
+		}
+	}
+	return total
+}
 
 // result takes the totals of a result.
 func (a *accounting) result(l *resultLine) {
-	total := tokens{}
-	for model, u := range l.ModelUsage {
-		total = total.plus(tokens{u.Input, u.Output, u.Thinking, u.CacheRead, u.CacheWrite, u.Ephemeral5m, u.Ephemeral1h})
-		if u.Window > 0 {
-			if a.window == nil {
-				a.window = map[string]int64{}
-			}
-			a.window[model] = u.Window
-			if u.Canonical != "" {
-				a.window[u.Canonical] = u.Window
-			}
-		}
-	}
+	total := a.sum(l.ModelUsage)
 	if total.write5m+total.write1h == 0 { // 2.1.197 tells the buckets of the main agent's calls only
 		total.write5m = a.total.write5m + l.Usage.CacheCreation.Ephemeral5m
 		total.write1h = a.total.write1h + l.Usage.CacheCreation.Ephemeral1h
@@ -66,6 +84,10 @@ func (a *accounting) result(l *resultLine) {
 
 // take returns what was used since the last take: nil and nil for a turn that called no model.
 func (a *accounting) take() (*protocol.Tokens, *protocol.Cost) {
+	if a.baseless {
+		a.baseless = false
+		a.base, a.spent = a.total.minus(a.settled), a.cost
+	}
 	used, cost := a.total.minus(a.base), a.cost-a.spent
 	if used.negative() || cost < 0 { // the totals began anew
 		used, cost = a.total, a.cost
@@ -124,7 +146,7 @@ func (t *translator) finalGauge(used *protocol.Tokens) {
 		return
 	}
 	e := harness.Usage{Used: t.acct.lastUsed, Size: t.acct.size(t.model)}
-	if t.resume == "" && t.acct.session > 0 { // else the sum would leave out what earlier processes spent
+	if t.acct.whole {
 		e.Cost = protocol.USD(math.Round(t.acct.session*1e10) / 1e10)
 	}
 	t.emit(e)
