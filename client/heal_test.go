@@ -493,6 +493,8 @@ func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake(t)
 		c := s.connect(t, nil)
+		s.emit("s", delta("t", 1)) // the connection works
+		synctest.Wait()
 		var at []time.Time
 		s.refuse = func(n int) error {
 			at = append(at, time.Now())
@@ -512,10 +514,11 @@ func TestBackoff(t *testing.T) {
 				t.Errorf("wait %d is %v, want between %v and %v", i, d, full/2, full)
 			}
 		}
+		s.emit("s", delta("t", 2))
+		synctest.Wait()
 		began := time.Now()
 		s.cut(errors.New("connection reset"))
-		synctest.Wait()
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(time.Second)
 		if d := at[len(at)-1].Sub(began); d < 50*time.Millisecond || d > 100*time.Millisecond {
 			t.Errorf("the first wait after a good connection is %v", d)
 		}

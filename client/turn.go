@@ -217,11 +217,12 @@ func (c *core) admitted(t *Turn, m message) error {
 		return err
 	}
 	t.acked, t.Deduplicated = true, ack.Deduplicated
+	s := c.session(t.SessionID)
+	s.dormant = false
 	if t.over || !t.resent && !t.Deduplicated {
 		return nil
 	}
 	// The turn may have begun, or ended, before this connection or this handle was there.
-	s := c.session(t.SessionID)
 	c.afterSync(s, func(err error) {
 		if err == nil && t.Deduplicated && !t.started && !t.over {
 			c.fill(s, t, func(error) {})

@@ -20,7 +20,7 @@ type conn struct {
 	rpc      *transport.Conn
 	follower *eventlog.Follower
 
-	ctx    context.Context // ends with the connection
+	ctx    context.Context // ends with the pump's and the handlers' work
 	cancel context.CancelFunc
 	pumped chan struct{} // closed when the pump has ended
 	pumpIs error         // why; set before
@@ -32,9 +32,9 @@ const flushTimeout = 5 * time.Second
 
 // newConn begins to serve p. The follower is there before the first request is read, so that a client misses nothing after its first answer.
 func (s *Server) newConn(ctx context.Context, p transport.Pipe, log *slog.Logger) *conn {
-	ctx, cancel := context.WithCancel(ctx)
+	work, cancel := context.WithCancel(ctx)
 	c := &conn{
-		server: s, log: log, ctx: ctx, cancel: cancel, follower: s.rt.Follow(),
+		server: s, log: log, ctx: work, cancel: cancel, follower: s.rt.Follow(),
 		pumped: make(chan struct{}), kick: make(chan struct{}),
 	}
 	ready := make(chan struct{})
@@ -84,10 +84,9 @@ func (c *conn) serve() error {
 	}
 	c.cancel()
 	c.follower.Close()
+	c.rpc.Close(code, reason) // before the join: it unblocks a pump that writes to a peer which does not read
 	<-c.pumped
-	err := c.rpc.Err()
-	c.rpc.Close(code, reason)
-	return ended(err)
+	return ended(c.rpc.Err())
 }
 
 func (c *conn) flush() {
