@@ -37,7 +37,10 @@ func CodexConfigArgs(url, model string) []string {
 	}
 }
 
-// GeminiEnv is the environment, as NAME=value, with which the gemini CLI talks to the server at url.
+// GeminiSettings is the content of the ~/.gemini/settings.json without which the gemini CLI asks how to log in.
+const GeminiSettings = `{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false}}`
+
+// GeminiEnv is the environment, as NAME=value, with which the gemini CLI talks to the server at url. It needs GeminiSettings in its HOME.
 func GeminiEnv(url string) []string {
 	return []string{"GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=" + Key, "GEMINI_TELEMETRY_ENABLED=false", "NO_PROXY=127.0.0.1"}
 }

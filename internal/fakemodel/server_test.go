@@ -233,13 +233,14 @@ func TestOptions(t *testing.T) {
 
 func TestSideRequests(t *testing.T) {
 	s := start(t, nil)
-	schema := `{"type":"object","properties":{"next":{"type":"string","enum":["user","model"]},"why":{"type":"string"},"n":{"type":"integer"},"ok":{"type":"boolean"},"l":{"type":"array"},"o":{"type":"object"}}}`
-	const filled = `{"l":[],"n":0,"next":"user","o":{},"ok":false,"why":"fake"}`
+	schema := `{"type":"object","properties":{"next":{"type":"string","enum":["user","model"]},"why":{"type":"string"},"n":{"type":"integer","minimum":1},"ok":{"type":"boolean"},"l":{"type":"array"},"o":{"type":"object"}}}`
+	const filled = `{"l":[],"n":1,"next":"user","o":{},"ok":false,"why":"fake"}`
 	for _, tc := range []struct {
 		api              API
 		body, text, tool string
 	}{
 		{Anthropic, `{"system":"Generate a title","messages":[{"role":"user","content":"HANG"}]}`, `{"title": "Fake session title"}`, ""},
+		{Anthropic, `{"system":"a pointer such as [Title](file.md)","messages":[{"role":"user","content":"SAY without tools"}]}`, "without tools", ""},
 		{OpenAIChat, `{"messages":[{"role":"system","content":"You are a title generator"},{"role":"user","content":"HANG"}]}`, "Fake session title", ""},
 		{Anthropic, `{"output_config":{"format":{"schema":` + schema + `}},"messages":[{"role":"user","content":"HANG"}]}`, filled, ""},
 		{OpenAIChat, `{"response_format":{"json_schema":{"schema":` + schema + `}},"messages":[{"role":"user","content":"HANG"}]}`, filled, ""},

@@ -13,6 +13,10 @@ const schemaTool = "respond_in_schema"
 // compactionMarks are texts of the prompts with which CLIs have a conversation summarised.
 var compactionMarks = []string{"create a detailed summary of", "CONTEXT CHECKPOINT COMPACTION", "<state_snapshot>"}
 
+// titleMarks are texts, in lower case, of the system prompts with which CLIs ask for a title. The word alone is no mark: it is
+// also in the prompts of ordinary turns.
+var titleMarks = []string{"title generator", "generate a title", "sentence-case title", "concise title", "session title"}
+
 // sideRequest plans the answer to what a CLI asks beside the turns of its user, such as a title, a summary or a
 // classification, and reports whether the request is one. Scripts do not reach these: a gate or an error that the
 // user's text asks for belongs to the turn.
@@ -37,7 +41,8 @@ func (p *planner) sideRequest() bool {
 }
 
 func (p *planner) asksTitle() bool {
-	return strings.Contains(strings.ToLower(p.conv.system), "title")
+	system := strings.ToLower(p.conv.system)
+	return slices.ContainsFunc(titleMarks, func(m string) bool { return strings.Contains(system, m) })
 }
 
 func (p *planner) asksSummary() bool {
@@ -56,6 +61,7 @@ func instance(schema json.RawMessage, depth int) any {
 	var s struct {
 		Type       any
 		Enum       []any
+		Minimum    float64
 		Properties map[string]json.RawMessage
 	}
 	if depth > maxSchemaDepth || json.Unmarshal(schema, &s) != nil {
@@ -69,7 +75,7 @@ func instance(schema json.RawMessage, depth int) any {
 	case "string":
 		return "fake"
 	case "number", "integer":
-		return 0
+		return s.Minimum
 	case "boolean":
 		return false
 	case "array":
