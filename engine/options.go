@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"os"
@@ -51,16 +50,9 @@ type Options struct {
 	// AckTimeout is how long a turn that was admitted waits for [Admission.Begin]; 10 s by default.
 	AckTimeout time.Duration
 
-	// NewFold makes the empty state of a session for `session/snapshot`; nil turns that method off.
-	NewFold func() Fold
-}
-
-// A Fold is a session's state, built from its events.
-type Fold interface {
-	// Apply takes the session's next event.
-	Apply(env protocol.Envelope)
-	// JSON returns the state as clients get it.
-	JSON() (json.RawMessage, error)
+	// StateBytes bounds the states that are kept for `session/snapshot`, all sessions together, by an estimate; 64 MiB by default. Beyond it the
+	// largest is dropped: a later snapshot of that session begins at what its log still holds, and says so.
+	StateBytes int64
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -78,6 +70,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.BaseEnv == nil {
 		o.BaseEnv = ownEnv()
+	}
+	if o.StateBytes <= 0 {
+		o.StateBytes = 64 << 20
 	}
 	orDefault(&o.InterruptTimeout, 5*time.Second)
 	orDefault(&o.CancelGrace, 10*time.Second)

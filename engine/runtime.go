@@ -29,6 +29,8 @@ type Runtime struct {
 
 	turns atomic.Int64 // admitted turns that have not ended
 
+	stateBytes atomic.Int64 // of all folders
+
 	// work counts the sessions' actors and every goroutine that calls a driver.
 	work     sync.WaitGroup
 	shutdown sync.Once
@@ -258,6 +260,7 @@ func (r *Runtime) forget(s *session) {
 	if r.sessions[s.id] == s {
 		delete(r.sessions, s.id)
 	}
+	r.stateBytes.Add(-s.folder.size.Swap(0))
 }
 
 var errShuttingDown = protocol.Errorf(protocol.CodeShuttingDown, "the server is shutting down; connect to another one or try again later")

@@ -39,8 +39,8 @@ type session struct {
 	closing protocol.EndReason // set when the session is to end
 	closed  []chan struct{}    // closed when it has
 	ended   bool
-	fold    *folder // nil without Options.NewFold
-	pending int     // events appended since the last fold was begun
+	pending int // events appended since folding was last begun
+	folder  *folder
 }
 
 // A finished turn is remembered to recognize a repeated turn/start.
@@ -63,9 +63,7 @@ func newSession(r *Runtime, id protocol.SessionID, h harness.Harness) *session {
 	}
 	s.updated = s.created
 	s.proc = newProcessor(id, s.emit)
-	if r.opts.NewFold != nil {
-		s.fold = &folder{fold: r.opts.NewFold()}
-	}
+	s.folder = &folder{id: id}
 	return s
 }
 
@@ -173,9 +171,7 @@ func (s *session) emit(e protocol.Event) {
 	h.Timestamp = time.Now().UnixMilli()
 	s.updated = h.Timestamp
 	s.rt.store.Append(s.id, e)
-	if s.fold != nil {
-		s.foldAhead()
-	}
+	s.foldAhead()
 }
 
 // info is the session's row of `session/list`.

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"agentserver/engine/eventlog"
 	"agentserver/harness"
 	"agentserver/protocol"
+	"agentserver/protocol/conversation"
 )
 
 func TestInitialize(t *testing.T) {
@@ -135,29 +135,47 @@ func TestListTellsWhereSessionsStand(t *testing.T) {
 	})
 }
 
-// types is a fold for the test: the types of the events that it was given.
-type types struct{ seen []string }
-
-func (f *types) Apply(env protocol.Envelope)    { f.seen = append(f.seen, string(env.Event.EventType())) }
-func (f *types) JSON() (json.RawMessage, error) { return json.Marshal(f.seen) }
-
 func TestSnapshotOutlivesEviction(t *testing.T) {
-	inBubble(t, func(o *engine.Options) {
-		o.NewFold = func() engine.Fold { return new(types) }
-		o.Log = eventlog.Limits{SessionEvents: 8}
-	}, func(b *bench) {
+	inBubble(t, func(o *engine.Options) { o.Log = eventlog.Limits{SessionEvents: 8} }, func(b *bench) {
 		for i := range 50 {
-			b.start(protocol.TurnID("t" + string(rune('A'+i))))
-			b.say(textEnd(string(rune('A'+i)), "x")...)
+			key := string(rune('A' + i))
+			b.start(protocol.TurnID("t" + key))
+			b.say(textEnd(key, key)...)
 		}
-		r, err := b.Snapshot(b.t.Context(), protocol.SessionParams{SessionID: "s"})
-		var seen []string
-		json.Unmarshal(r.State, &seen)
-		if err != nil || r.Seq != 500 || len(seen) != 500 || seen[0] != "turn.started" {
-			t.Errorf("seq %d, %d events folded, %v", r.Seq, len(seen), err)
+		shot := b.snapshot()
+		if shot.Seq != 500 || shot.Turns.Len() != 50 || shot.Timeline.Len() != 100 || shot.Gaps.Len() != 0 {
+			t.Errorf("seq %d, %d turns, %d messages, %d gaps", shot.Seq, shot.Turns.Len(), shot.Timeline.Len(), shot.Gaps.Len())
 		}
 		if _, err := b.Snapshot(b.t.Context(), protocol.SessionParams{SessionID: "nope"}); !errors.Is(err, protocol.ErrUnknownSession) {
 			t.Errorf("unknown session: %v", err)
+		}
+		b.CloseSession(b.t.Context(), protocol.SessionParams{SessionID: "s"})
+	})
+}
+
+func (b *bench) snapshot() *conversation.Snapshot {
+	b.t.Helper()
+	r, err := b.Snapshot(b.t.Context(), protocol.SessionParams{SessionID: "s"})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	shot, err := conversation.Parse(r.State)
+	if err != nil || shot.Seq != r.Seq {
+		b.t.Fatalf("seq %d, %v", r.Seq, err)
+	}
+	return shot
+}
+
+func TestStatesAreBoundedTogether(t *testing.T) {
+	inBubble(t, func(o *engine.Options) { o.Log = eventlog.Limits{SessionEvents: 16}; o.StateBytes = 8 << 10 }, func(b *bench) {
+		for i := range 20 {
+			key := string(rune('A' + i))
+			b.start(protocol.TurnID("t" + key))
+			b.say(textEnd(key, strings.Repeat("x", 1000))...)
+		}
+		shot := b.snapshot()
+		if shot.Seq != 200 || shot.Gaps.Len() != 1 {
+			t.Errorf("seq %d, %d gaps: what was dropped must be told", shot.Seq, shot.Gaps.Len())
 		}
 		b.CloseSession(b.t.Context(), protocol.SessionParams{SessionID: "s"})
 	})

@@ -4,60 +4,95 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 
 	"agentserver/engine/eventlog"
 	"agentserver/protocol"
+	"agentserver/protocol/conversation"
 )
 
-// A folder keeps a session's fold. It folds when it is asked to, and before the log could lose what was not folded yet.
+// A folder keeps a session's state for `session/snapshot`. It folds when it is asked to, and before the log could lose what was not folded yet, so
+// that the state outlives the log's oldest events. A short session that nobody asks about costs nothing.
 type folder struct {
-	mu   sync.Mutex
-	fold Fold
-	seq  uint64 // the last number folded
+	id protocol.SessionID
+
+	mu    sync.Mutex
+	state *conversation.State // nil while there is none
+	// size estimates what the state takes. It is written under mu, but for what [Runtime.forget] takes back.
+	size atomic.Int64
 }
 
-// Snapshot returns the fold of a session's log up to now. It holds the whole conversation, also what the log itself no longer has; only what the
-// bounds of all logs together took away before it could be folded is missing.
+// Snapshot returns the state of a session, folded up to its latest event. It holds the whole conversation, also what the log itself no longer has;
+// where it does not (see Options.StateBytes), the state's gaps say what is missing.
 func (r *Runtime) Snapshot(_ context.Context, p protocol.SessionParams) (protocol.SessionSnapshotResult, error) {
 	var none protocol.SessionSnapshotResult
 	if errs := p.Check(); errs != nil {
 		return none, protocol.InvalidParams(errs...)
 	}
-	if r.opts.NewFold == nil {
-		return none, protocol.Errorf(protocol.CodeMethodNotFound, "session/snapshot is not available here")
-	}
 	var f *folder
-	if err := r.on(p.SessionID, func(s *session) { f = s.fold }); err != nil {
+	if err := r.on(p.SessionID, func(s *session) { f = s.folder }); err != nil {
 		return none, err
 	}
-	state, seq, err := f.snapshot(r.store, p.SessionID)
+	shot, err := r.fold(f)
+	if err != nil {
+		return none, protocol.UnknownSession(p.SessionID)
+	}
+	state, err := json.Marshal(shot)
 	if err != nil {
 		return none, protocol.AsError(err)
 	}
-	return protocol.SessionSnapshotResult{SessionID: p.SessionID, Seq: seq, State: state}, nil
+	return protocol.SessionSnapshotResult{SessionID: p.SessionID, Seq: shot.Seq, State: state}, nil
 }
 
-func (f *folder) snapshot(store *eventlog.Store, id protocol.SessionID) (json.RawMessage, uint64, error) {
+// fold brings the state up to the log.
+func (r *Runtime) fold(f *folder) (*conversation.Snapshot, error) {
+	shot, err := r.catchUp(f)
+	if err == nil && r.stateBytes.Load() > r.opts.StateBytes {
+		r.dropLargestState()
+	}
+	return shot, err
+}
+
+func (r *Runtime) catchUp(f *folder) (*conversation.Snapshot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.catchUp(store, id); err != nil {
-		return nil, 0, protocol.UnknownSession(id)
+	state := f.state
+	if state == nil {
+		state = conversation.New(f.id)
 	}
-	state, err := f.fold.JSON()
-	return state, f.seq, err
+	page, err := r.store.Replay(f.id, state.Seq()+1, 0)
+	if err != nil {
+		return nil, err
+	}
+	f.state = state
+	var size int64
+	for _, e := range page.Entries {
+		env := e.Envelope()
+		state.Apply(env)
+		size += int64(eventlog.Estimate(env.Event))
+	}
+	f.size.Add(size)
+	r.stateBytes.Add(size)
+	return state.Snapshot(), nil
 }
 
-// catchUp folds what the log holds beyond the last number folded.
-func (f *folder) catchUp(store *eventlog.Store, id protocol.SessionID) error {
-	page, err := store.Replay(id, f.seq+1, 0)
-	if err != nil {
-		return err
+// dropLargestState makes room in the states.
+func (r *Runtime) dropLargestState() {
+	r.mu.Lock()
+	var largest *folder
+	for _, s := range r.sessions {
+		if largest == nil || s.folder.size.Load() > largest.size.Load() {
+			largest = s.folder
+		}
 	}
-	for _, e := range page.Entries {
-		f.fold.Apply(e.Envelope())
-		f.seq = e.Seq()
+	r.mu.Unlock()
+	if largest == nil {
+		return
 	}
-	return nil
+	largest.mu.Lock()
+	defer largest.mu.Unlock()
+	largest.state = nil
+	r.stateBytes.Add(-largest.size.Swap(0))
 }
 
 // foldAhead counts an appended event, and has the log folded when half of what it can hold is new.
@@ -66,13 +101,9 @@ func (s *session) foldAhead() {
 	if limit <= 0 {
 		limit = eventlog.DefaultSessionEvents
 	}
-	if s.pending++; s.pending < limit/2 {
+	if s.pending++; s.pending < max(limit/2, 1) {
 		return
 	}
 	s.pending = 0
-	s.rt.work.Go(func() {
-		s.fold.mu.Lock()
-		defer s.fold.mu.Unlock()
-		s.fold.catchUp(s.rt.store, s.id)
-	})
+	s.rt.work.Go(func() { s.rt.fold(s.folder) })
 }

@@ -2,9 +2,9 @@ package eventlog
 
 import "agentserver/protocol"
 
-// estimate returns about how many bytes the event's JSON will take. It stands for the entry's size until the entry is encoded; what matters is
+// Estimate returns about how many bytes the event's JSON will take. It stands for the entry's size until the entry is encoded; what matters is
 // that it grows with every field that can be large.
-func estimate(event protocol.Event) int {
+func Estimate(event protocol.Event) int {
 	const envelope = 320
 	switch e := event.(type) {
 	case *protocol.MessagePartDelta:

@@ -77,7 +77,7 @@ func (s *Store) open(id protocol.SessionID) *sessionLog {
 // Append adds an event to the session's log, opening it if need be, and wakes the followers that wait for it. The event is shared from now on
 // and must not be changed. Append never waits for a reader.
 func (s *Store) Append(id protocol.SessionID, event protocol.Event) *Entry {
-	size := entryOverhead + estimate(event)
+	size := entryOverhead + Estimate(event)
 	s.mu.Lock()
 	l := s.open(id)
 	l.last++
