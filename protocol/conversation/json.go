@@ -272,17 +272,3 @@ func (u *Unknown) UnmarshalJSON(data []byte) error {
 	*u = Unknown{w.Seq, event}
 	return nil
 }
-
-// A Fold is a State with the methods that an engine wants of one (engine.Options.NewFold):
-//
-//	NewFold: func() engine.Fold { return conversation.NewFold() }
-type Fold struct{ state *State }
-
-// NewFold returns an empty Fold.
-func NewFold() *Fold { return &Fold{New("")} }
-
-// Apply folds an event in.
-func (f *Fold) Apply(env protocol.Envelope) { f.state.Apply(env) }
-
-// JSON returns ConversationState.
-func (f *Fold) JSON() (json.RawMessage, error) { return f.state.Snapshot().MarshalJSON() }
