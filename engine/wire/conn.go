@@ -44,7 +44,7 @@ func (s *Server) newConn(ctx context.Context, p transport.Pipe, log *slog.Logger
 			return c.handle(r)
 		},
 		Junk:   func(why string, text []byte) { log.Debug("passed over", "why", why, "bytes", len(text)) },
-		Errors: wireError, MaxInFlight: s.opts.MaxInFlight, Logger: log,
+		Errors: wireError, MaxInFlight: s.opts.MaxInFlight, Linger: flushTimeout, Logger: log,
 	})
 	close(ready)
 	return c

@@ -57,7 +57,7 @@ func (p *lastingPipe) Read(ctx context.Context) ([]byte, error) {
 	case <-p.closed:
 	case <-ctx.Done():
 	}
-	return nil, err
+	return nil, &transport.CloseError{Code: transport.CloseNormal, Reason: "the input ended"}
 }
 
 // Close implements [transport.Pipe].
