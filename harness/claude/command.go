@@ -96,6 +96,10 @@ func environment(spec harness.Spec, entrypoint string) []string {
 		"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
 		"DISABLE_AUTOUPDATER":                   "1", // the operator decides on versions
 	}
+	if spec.Config.ThinkingLevel == protocol.ThinkingOff {
+		// For models that always think by the CLI's list, 2.1.332 ignores --thinking disabled; this makes it ask for no thinking at all.
+		set["CLAUDE_CODE_DISABLE_THINKING"] = "1"
+	}
 	isCredential := func(string) bool { return false }
 	if spec.Config.APIKey != "" {
 		isCredential = process.Names(credentials...)

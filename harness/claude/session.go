@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"agentserver/harness"
 	"agentserver/harness/internal/process"
 	"agentserver/protocol"
@@ -57,7 +55,7 @@ func (d *driver) start(ctx context.Context, spec harness.Spec, exe harness.Execu
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	args := append(slices.Clone(exe.Args), arguments(spec, uuid.NewString())...)
+	args := append(slices.Clone(exe.Args), arguments(spec, protocol.NewID())...)
 	proc, err := process.Start(ctx, process.Spec{
 		Path: exe.Path, Args: args, Dir: spec.Config.Cwd, Env: environment(spec, d.opts.Entrypoint),
 		Marker: string(spec.SessionID), Secrets: hidden, Logger: log, NoReaper: d.opts.NoReaper,
@@ -318,7 +316,7 @@ func (s *session) next() (e harness.Event, ok, over bool) {
 
 // Send implements [harness.Session]. While the CLI works on a turn of its own, the message is held until that has ended.
 func (s *session) Send(ctx context.Context, turn harness.Turn) error {
-	id := uuid.NewString()
+	id := protocol.NewID()
 	line, err := userLine(id, turn.Input)
 	if err != nil {
 		return err
@@ -389,7 +387,7 @@ func (s *session) decide(key string, d harness.Decision) error {
 
 // Steer implements [harness.Steerer]. While text streams it waits until a tool runs, or the turn ends.
 func (s *session) Steer(ctx context.Context, input protocol.Input) (bool, error) {
-	w := &steer{uuid: uuid.NewString(), done: make(chan bool, 1)}
+	w := &steer{uuid: protocol.NewID(), done: make(chan bool, 1)}
 	var err error
 	if w.line, err = userLine(w.uuid, input); err != nil {
 		return false, err
