@@ -37,7 +37,6 @@ type extractor struct {
 	count int   // entries seen
 	files []string
 	open  fileCreator
-	buf   []byte
 }
 
 // A fileCreator makes a new file below root.
@@ -59,7 +58,7 @@ func newExtractor(root *os.Root, limit int64) *extractor {
 	if limit == 0 {
 		limit = defaultUnpacked
 	}
-	return &extractor{root: root, limit: limit, open: createFile, buf: make([]byte, 1<<20)}
+	return &extractor{root: root, limit: limit, open: createFile}
 }
 
 func createFile(root *os.Root, name string, mode fs.FileMode) (io.WriteCloser, error) {
@@ -89,6 +88,9 @@ func (x *extractor) extract(packed io.Reader) error {
 
 // readError tells an archive that is not one from a source that failed.
 func readError(err error) error {
+	if err == nil {
+		return nil
+	}
 	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrInsecurePath) {
 		return refusef("%v", err)
 	}
@@ -163,11 +165,12 @@ func (x *extractor) file(name string, header *tar.Header, content io.Reader) err
 		return createError(header, err)
 	}
 	x.files = append(x.files, name)
-	_, err = io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{content}, x.buf)
-	if err != nil {
-		err = readError(err)
+	w := newAheadWriter(f)
+	_, err = w.ReadFrom(content)
+	if closeErr := w.Close(); closeErr != nil {
+		return closeErr // the disk's failure, which also ends the reading
 	}
-	return errors.Join(err, f.Close())
+	return readError(err)
 }
 
 // createError tells a path that no file system takes, or that is there already, from a disk that fails.

@@ -57,6 +57,9 @@ func DefaultPins() *Pins {
 	return pins
 }
 
+// Version returns tool's pinned version, "" if it has none.
+func (p *Pins) Version(tool Tool) string { return p.Tools[tool].Version }
+
 // ParsePins reads pins from JSON and checks them. The error names the first field that is wrong.
 func ParsePins(data []byte) (*Pins, error) {
 	var pins Pins

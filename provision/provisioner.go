@@ -190,6 +190,16 @@ func (p *Provisioner) Resolve(ctx context.Context, tool Tool, progress func(Prog
 	return f.wait(ctx, progress)
 }
 
+// Prefetch begins the search for tools without waiting for it, so that the first turn finds it done or under way. What comes of it is in the
+// log, and a failure is tried again by the next Resolve.
+func (p *Provisioner) Prefetch(tools ...Tool) {
+	for _, tool := range tools {
+		if _, err := traitsOf(tool); err == nil {
+			p.join(tool) // ErrClosed is the only error, and then there is nothing to fetch for
+		}
+	}
+}
+
 // InstallOptions configure [Provisioner.Install].
 type InstallOptions struct {
 	// Force downloads even when the cache holds a complete copy, and replaces it.

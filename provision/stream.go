@@ -45,7 +45,7 @@ func (s *stream) pump(d *download, m *meter) {
 	defer close(s.blocks)
 	hash := sha512.New()
 	for {
-		block, n, err := s.fill(d)
+		block, n, err := s.read(d)
 		hash.Write(block[:n])
 		m.done(d.off)
 		if n > 0 {
@@ -65,19 +65,15 @@ func (s *stream) pump(d *download, m *meter) {
 	}
 }
 
-// fill reads until a block is full, so that the channel is not the cost.
-func (s *stream) fill(d *download) (block []byte, n int, err error) {
+// read reads until a block is full, so that the channel is not the cost.
+func (s *stream) read(d *download) (block []byte, n int, err error) {
 	select {
 	case block = <-s.free:
 		block = block[:streamBlock]
 	default:
 		block = make([]byte, streamBlock)
 	}
-	for n < len(block) && err == nil {
-		var got int
-		got, err = d.Read(block[n:])
-		n += got
-	}
+	n, err = fill(d, block)
 	return block, n, err
 }
 
