@@ -72,19 +72,21 @@ func decodeEnvelope(data []byte) (Envelope, error) {
 
 // AppendEnvelope appends the JSON of env to dst, without HTML escaping.
 func AppendEnvelope(dst []byte, env Envelope) ([]byte, error) {
-	event, err := EncodeEvent(env.Event)
-	if err != nil {
-		return dst, err
-	}
-	id, err := marshal(string(env.SessionID))
-	if err != nil {
-		return dst, err
-	}
+	start := len(dst)
 	dst = append(dst, `{"sessionId":`...)
-	dst = append(dst, id...)
+	dst = appendString(dst, string(env.SessionID))
 	dst = append(dst, `,"seq":`...)
 	dst = strconv.AppendUint(dst, env.Seq, 10)
 	dst = append(dst, `,"event":`...)
+	if delta, ok := env.Event.(*MessagePartDelta); ok {
+		if dst, ok = appendDelta(dst, delta); ok {
+			return append(dst, '}'), nil
+		}
+	}
+	event, err := EncodeEvent(env.Event)
+	if err != nil {
+		return dst[:start], err
+	}
 	dst = append(dst, event...)
 	return append(dst, '}'), nil
 }
