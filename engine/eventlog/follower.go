@@ -22,6 +22,7 @@ type Follower struct {
 	only   map[protocol.SessionID]bool
 	all    bool // the firehose; only does not count
 	idle   bool // Next waits for a token
+	gap    bool // entries were lost since the last batch
 	closed bool
 
 	batch []*Entry // Next's, reused
@@ -143,8 +144,11 @@ func (f *Follower) take() (Batch, error) {
 	} else {
 		gap = f.takeNarrow()
 	}
+	f.gap = f.gap || gap
 	switch {
 	case len(f.batch) > 0:
+		gap, f.gap = f.gap, false
+		return Batch{f.batch, gap}, nil
 	case more:
 		f.signal() // nothing wanted within reach of one look: go on after letting go of the lock
 	case s.closed:
@@ -152,7 +156,7 @@ func (f *Follower) take() (Batch, error) {
 	default:
 		f.setIdle(true)
 	}
-	return Batch{f.batch, gap}, nil
+	return Batch{}, nil
 }
 
 // takeWide walks the process-wide order. More says that it stopped short of the end.
@@ -180,7 +184,10 @@ func (f *Follower) takeNarrow() (gap bool) {
 	s := f.store
 	f.heads = f.heads[:0]
 	for id := range f.only {
-		if l := s.logs[id]; l != nil {
+		l := s.logs[id]
+		if l == nil {
+			gap = gap || s.memory.get(id).lost > f.cursor
+		} else {
 			gap = gap || l.lost > f.cursor
 			if rest := l.after(f.cursor); len(rest) > 0 {
 				f.heads = append(f.heads, rest)

@@ -11,24 +11,32 @@ import (
 type memory struct {
 	seed  maphash.Seed
 	limit int
-	last  map[uint64]uint64
+	last  map[uint64]remnant
 	fifo  []uint64 // hashes, oldest first; taken ones stay until their turn comes
 }
 
-func newMemory(limit int) *memory {
-	return &memory{seed: maphash.MakeSeed(), limit: limit, last: make(map[uint64]uint64)}
+// A remnant is what is left of a log that is gone.
+type remnant struct {
+	seq  uint64 // the last number given
+	lost uint64 // the position of the newest entry evicted
 }
 
-func (m *memory) put(id protocol.SessionID, seq uint64) {
+func newMemory(limit int) *memory {
+	return &memory{seed: maphash.MakeSeed(), limit: limit, last: make(map[uint64]remnant)}
+}
+
+func (m *memory) put(id protocol.SessionID, r remnant) {
 	h := maphash.String(m.seed, string(id))
 	if _, ok := m.last[h]; !ok {
 		m.fifo = append(m.fifo, h)
 	}
-	m.last[h] = seq
+	m.last[h] = r
 	for len(m.fifo) > m.limit {
 		delete(m.last, m.fifo[0])
 		m.fifo = m.fifo[1:]
 	}
 }
 
-func (m *memory) get(id protocol.SessionID) uint64 { return m.last[maphash.String(m.seed, string(id))] }
+func (m *memory) get(id protocol.SessionID) remnant {
+	return m.last[maphash.String(m.seed, string(id))]
+}

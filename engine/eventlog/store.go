@@ -61,8 +61,8 @@ func (s *Store) Open(id protocol.SessionID) {
 func (s *Store) open(id protocol.SessionID) *sessionLog {
 	l := s.logs[id]
 	if l == nil {
-		l = &sessionLog{store: s, id: id, last: s.memory.get(id)}
-		l.floor = l.last
+		r := s.memory.get(id)
+		l = &sessionLog{store: s, id: id, last: r.seq, floor: r.seq, lost: r.lost}
 		s.logs[id] = l
 	}
 	if l.closed {
@@ -249,7 +249,7 @@ func (s *Store) settle(l *sessionLog) {
 	switch {
 	case l.closed && l.len() == 0:
 		l.moveTo(nil)
-		s.memory.put(l.id, l.last)
+		s.memory.put(l.id, remnant{l.last, l.lost})
 		delete(s.logs, l.id)
 	case l.closed:
 		l.moveTo(&s.gone)
