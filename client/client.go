@@ -18,6 +18,7 @@ func start(ctx context.Context, opts *Options, d dialer, open func(context.Conte
 		return nil, first.err
 	}
 	c := newCore(o, d)
+	c.box.setInit(first.init) // before anybody can ask
 	go c.run(first) // joined by close, which waits for done
 	return &Client{core: c}, nil
 }
