@@ -178,7 +178,6 @@ type database struct {
 	parts    map[protocol.PartID]protocol.Part
 	requests map[protocol.RequestID]*conversation.Permission
 	compacts map[protocol.CompactionID]*conversation.Compaction
-	last     conversation.Change
 	totals   conversation.Totals
 	activity conversation.Activity
 }
