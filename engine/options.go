@@ -71,6 +71,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.BaseEnv == nil {
 		o.BaseEnv = ownEnv()
 	}
+	if o.Log.SessionEvents <= 0 {
+		o.Log.SessionEvents = eventlog.DefaultSessionEvents
+	}
 	if o.StateBytes <= 0 {
 		o.StateBytes = 64 << 20
 	}

@@ -256,11 +256,11 @@ func (r *Runtime) obtain(id protocol.SessionID, h harness.Harness) (*session, er
 // forget takes a session out whose actor is about to end.
 func (r *Runtime) forget(s *session) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.sessions[s.id] == s {
 		delete(r.sessions, s.id)
 	}
-	r.stateBytes.Add(-s.folder.size.Swap(0))
+	r.mu.Unlock()
+	r.drop(s.folder)
 }
 
 var errShuttingDown = protocol.Errorf(protocol.CodeShuttingDown, "the server is shutting down; connect to another one or try again later")

@@ -39,7 +39,6 @@ type session struct {
 	closing protocol.EndReason // set when the session is to end
 	closed  []chan struct{}    // closed when it has
 	ended   bool
-	pending int // events appended since folding was last begun
 	folder  *folder
 }
 
@@ -170,8 +169,8 @@ func (s *session) emit(e protocol.Event) {
 	h.SessionID = s.id
 	h.Timestamp = time.Now().UnixMilli()
 	s.updated = h.Timestamp
-	s.rt.store.Append(s.id, e)
-	s.foldAhead()
+	entry := s.rt.store.Append(s.id, e)
+	s.follow(protocol.Envelope{SessionID: s.id, Seq: entry.Seq(), Event: e})
 }
 
 // info is the session's row of `session/list`.

@@ -11,15 +11,17 @@ import (
 	"agentserver/protocol/conversation"
 )
 
-// A folder keeps a session's state for `session/snapshot`. It folds when it is asked to, and before the log could lose what was not folded yet, so
-// that the state outlives the log's oldest events. A short session that nobody asks about costs nothing.
+// A folder keeps a session's state for `session/snapshot`. A short session that nobody asks about has none. The state is made when somebody asks,
+// or before the log could lose what is not in it; from then on it follows every event, so that it outlives the log's oldest ones.
 type folder struct {
-	id protocol.SessionID
+	id   protocol.SessionID
+	kept atomic.Bool // there is a state
 
 	mu    sync.Mutex
-	state *conversation.State // nil while there is none
-	// size estimates what the state takes. It is written under mu, but for what [Runtime.forget] takes back.
-	size atomic.Int64
+	state *conversation.State
+	size  int64 // an estimate of what the state takes
+
+	waiting int // events since the session began, while there is no state; the actor's
 }
 
 // Snapshot returns the state of a session, folded up to its latest event. It holds the whole conversation, also what the log itself no longer has;
@@ -56,54 +58,93 @@ func (r *Runtime) fold(f *folder) (*conversation.Snapshot, error) {
 func (r *Runtime) catchUp(f *folder) (*conversation.Snapshot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := r.catchUpLocked(f); err != nil {
+		return nil, err
+	}
+	return f.state.Snapshot(), nil
+}
+
+// catchUpLocked folds what the log holds beyond the state.
+func (r *Runtime) catchUpLocked(f *folder) error {
 	state := f.state
 	if state == nil {
 		state = conversation.New(f.id)
 	}
 	page, err := r.store.Replay(f.id, state.Seq()+1, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f.state = state
-	var size int64
+	f.kept.Store(true)
 	for _, e := range page.Entries {
-		env := e.Envelope()
-		state.Apply(env)
-		size += int64(eventlog.Estimate(env.Event))
+		r.apply(f, e.Envelope())
 	}
-	f.size.Add(size)
-	r.stateBytes.Add(size)
-	return state.Snapshot(), nil
+	return nil
 }
 
-// dropLargestState makes room in the states.
+func (r *Runtime) apply(f *folder, env protocol.Envelope) {
+	f.state.Apply(env)
+	size := int64(eventlog.Estimate(env.Event))
+	if _, ok := env.Event.(*protocol.MessagePartDelta); ok {
+		size -= eventlog.EstimateBase // it becomes part of another
+	}
+	f.size += size
+	r.stateBytes.Add(size)
+}
+
+// drop lets the state go.
+func (r *Runtime) drop(f *folder) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r.stateBytes.Add(-f.size)
+	f.state, f.size = nil, 0
+	f.kept.Store(false)
+}
+
+// dropLargestState makes room for the others.
 func (r *Runtime) dropLargestState() {
 	r.mu.Lock()
-	var largest *folder
+	folders := make([]*folder, 0, len(r.sessions))
 	for _, s := range r.sessions {
-		if largest == nil || s.folder.size.Load() > largest.size.Load() {
-			largest = s.folder
-		}
+		folders = append(folders, s.folder)
 	}
 	r.mu.Unlock()
-	if largest == nil {
-		return
+	var largest *folder
+	var most int64
+	for _, f := range folders {
+		f.mu.Lock()
+		if f.size > most {
+			largest, most = f, f.size
+		}
+		f.mu.Unlock()
 	}
-	largest.mu.Lock()
-	defer largest.mu.Unlock()
-	largest.state = nil
-	r.stateBytes.Add(-largest.size.Swap(0))
+	if largest != nil {
+		r.drop(largest)
+	}
 }
 
-// foldAhead counts an appended event, and has the log folded when half of what it can hold is new.
-func (s *session) foldAhead() {
-	limit := s.rt.opts.Log.SessionEvents
-	if limit <= 0 {
-		limit = eventlog.DefaultSessionEvents
-	}
-	if s.pending++; s.pending < max(limit/2, 1) {
+// follow has the state follow an event that was just appended. The actor never waits for a snapshot that is being made: the next event catches up.
+func (s *session) follow(env protocol.Envelope) {
+	f, r := s.folder, s.rt
+	if !f.kept.Load() {
+		if f.waiting++; f.waiting >= max(r.opts.Log.SessionEvents/2, 1) {
+			f.waiting = 0
+			r.work.Go(func() { r.fold(f) })
+		}
 		return
 	}
-	s.pending = 0
-	s.rt.work.Go(func() { s.rt.fold(s.folder) })
+	if !f.mu.TryLock() {
+		return
+	}
+	switch {
+	case f.state == nil: // dropped just now
+	case env.Seq == f.state.Seq()+1:
+		r.apply(f, env)
+	default:
+		r.catchUpLocked(f)
+	}
+	f.mu.Unlock()
+	if r.stateBytes.Load() > r.opts.StateBytes {
+		r.dropLargestState()
+	}
 }

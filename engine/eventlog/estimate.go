@@ -2,10 +2,13 @@ package eventlog
 
 import "agentserver/protocol"
 
+// EstimateBase is what [Estimate] returns for an event that holds little: its ids and the envelope around it, in bytes.
+const EstimateBase = 320
+
 // Estimate returns about how many bytes the event's JSON will take. It stands for the entry's size until the entry is encoded; what matters is
 // that it grows with every field that can be large.
 func Estimate(event protocol.Event) int {
-	const envelope = 320
+	const envelope = EstimateBase
 	switch e := event.(type) {
 	case *protocol.MessagePartDelta:
 		return envelope + estimateDelta(e.Delta)
