@@ -13,9 +13,8 @@ import (
 
 // talker is an agent that says one delta for each token it is given.
 type talker struct {
-	n     int
-	begun bool
-	gone  chan struct{}
+	n    int
+	gone chan struct{}
 }
 
 func (t *talker) ID() protocol.HarnessID              { return "talker" }

@@ -124,7 +124,7 @@ func (s *session) pruneLeaving() {
 	s.leaving = rest
 }
 
-// waitGone waits for all of them, for at most d, or until ctx (which may be nil) ends. It reports whether all have gone.
+// waitGone waits for all of them, for at most d, or until ctx ends. It reports whether all have gone.
 func waitGone(ctx context.Context, all []leaver, d time.Duration) bool {
 	gone := make([]<-chan struct{}, len(all))
 	for i, v := range all {
@@ -134,9 +134,6 @@ func waitGone(ctx context.Context, all []leaver, d time.Duration) bool {
 }
 
 func waitAll(ctx context.Context, all []<-chan struct{}, d time.Duration) bool {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	for _, c := range all {

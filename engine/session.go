@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -208,7 +209,7 @@ func (s *session) leave() {
 	s.detach()
 	s.stopIdle()
 	waiting := s.leaving
-	s.call("Close", func() error { waitGone(nil, waiting, s.rt.opts.CancelGrace); return nil }, func(error) { s.finish() })
+	s.call("Close", func() error { waitGone(context.Background(), waiting, s.rt.opts.CancelGrace); return nil }, func(error) { s.finish() })
 }
 
 // finish appends the session's last event and ends the actor.

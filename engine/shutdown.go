@@ -71,7 +71,7 @@ func waitSessions(all []*session, d time.Duration) bool {
 	for i, s := range all {
 		gone[i] = s.gone
 	}
-	return waitAll(nil, gone, d)
+	return waitAll(context.Background(), gone, d)
 }
 
 // shut begins the end of a session.
