@@ -48,6 +48,8 @@ type Options struct {
 	Quiet time.Duration
 	// Ladder ends the CLI; DefaultLadder when nil.
 	Ladder process.Ladder
+	// MaxLine bounds a line of the CLI, in bytes; 64 MiB when 0. A longer one ends the CLI.
+	MaxLine int
 	// Entrypoint names this program to the CLI (CLAUDE_CODE_ENTRYPOINT); "agent-server" when empty.
 	Entrypoint string
 	// NoReaper leaves the CLI without the protection against a SIGKILL of this program, see package process.

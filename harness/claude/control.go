@@ -206,6 +206,9 @@ func categoryOf(kind string, status int, message string) protocol.ErrorCategory 
 		return c
 	}
 	c := protocol.Classify(status, message)
+	if c == protocol.CategoryInternal && status == 0 && strings.Contains(lower, "connection") {
+		return protocol.CategoryNetwork // "Connection lost mid-response"
+	}
 	if c == protocol.CategoryInternal && kind == "invalid_request" {
 		return protocol.CategoryInvalidRequest
 	}

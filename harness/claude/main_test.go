@@ -12,5 +12,9 @@ func TestMain(m *testing.M) {
 		serveMCP()
 		return
 	}
+	if os.Getenv(fakeVariable) != "" {
+		serveFake(os.Getenv(fakeVariable))
+		return
+	}
 	goleak.VerifyTestMain(m)
 }

@@ -23,6 +23,7 @@ const patience = 30 * time.Second
 
 // onEachVersion runs a test with the pinned CLI and with the oldest one that is supported.
 func onEachVersion(t *testing.T, test func(t *testing.T, cli harness.Executable)) {
+	t.Parallel()
 	t.Run("pinned", func(t *testing.T) {
 		t.Parallel()
 		test(t, executable(provisiontest.CLI(t, provision.Claude)))

@@ -58,7 +58,7 @@ func (d *driver) start(ctx context.Context, spec harness.Spec, exe harness.Execu
 	args := append(slices.Clone(exe.Args), arguments(spec, protocol.NewID())...)
 	proc, err := process.Start(ctx, process.Spec{
 		Path: exe.Path, Args: args, Dir: spec.Config.Cwd, Env: environment(spec, d.opts.Entrypoint),
-		Marker: string(spec.SessionID), Secrets: hidden, Logger: log, NoReaper: d.opts.NoReaper,
+		Marker: string(spec.SessionID), Secrets: hidden, MaxLine: d.opts.MaxLine, Logger: log, NoReaper: d.opts.NoReaper,
 	})
 	if err != nil {
 		return nil, &harness.Error{Category: protocol.CategoryProcessExit, Message: "claude could not be started: " + err.Error(), Err: err}
