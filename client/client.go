@@ -19,7 +19,8 @@ func start(ctx context.Context, opts *Options, d dialer, open func(context.Conte
 	}
 	c := newCore(o, d)
 	c.box.setInit(first.init) // before anybody can ask
-	go c.run(first) // joined by close, which waits for done
+	c.up(first)               // here, so that State and Server tell of it from the start
+	go c.run()                // joined by close, which waits for done
 	return &Client{core: c}, nil
 }
 

@@ -97,9 +97,8 @@ func (c *core) close() {
 	c.handlers.wg.Wait()
 }
 
-// run is the loop. first is the connection that the client begins with.
-func (c *core) run(first connectResult) {
-	c.up(first)
+// run is the loop. It begins with a connection that is up.
+func (c *core) run() {
 	for c.err == nil {
 		c.step()
 	}

@@ -163,6 +163,9 @@ func (c *core) sum(r row) uint64 {
 func (c *core) syncAll() {
 	for _, id := range sortedKeys(c.sessions) {
 		s := c.sessions[id]
+		if c.filter != nil && !c.allowed[id] {
+			continue
+		}
 		if len(s.waiters) > 0 || hasStartedTurn(s) || !s.dormant && (c.cursor.Last(id) > 0 || s.highest > 0) {
 			c.startSync(s)
 		}

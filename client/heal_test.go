@@ -11,12 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"agentserver/protocol"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A recorder is a firehose handler that keeps what it hears.
 type recorder struct {
@@ -364,6 +360,7 @@ func TestReplayAttempts(t *testing.T) {
 				began := time.Now()
 				s.emit("s", delta("t", 3))
 				time.Sleep(10 * time.Second)
+				synctest.Wait()
 				want := []uint64{1, 2, 3}
 				if failures == 3 {
 					want = []uint64{3}
@@ -476,12 +473,14 @@ func TestBlackHole(t *testing.T) {
 		s.mu.Unlock()
 		s.emit("s", delta("t", 2), delta("t", 3))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		rec.check(t, s, "s")
 		if s.dials != 2 || c.State().Phase != Ready {
 			t.Errorf("%d dials, %v", s.dials, c.State())
 		}
 		// A connection that is merely quiet stays.
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if s.dials != 2 {
 			t.Errorf("%d dials", s.dials)
 		}
@@ -505,6 +504,7 @@ func TestBackoff(t *testing.T) {
 		}
 		s.cut(errors.New("connection reset"))
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if c.State().Phase != Ready {
 			t.Fatalf("%+v", c.State())
 		}
@@ -519,6 +519,7 @@ func TestBackoff(t *testing.T) {
 		began := time.Now()
 		s.cut(errors.New("connection reset"))
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if d := at[len(at)-1].Sub(began); d < 50*time.Millisecond || d > 100*time.Millisecond {
 			t.Errorf("the first wait after a good connection is %v", d)
 		}
@@ -556,7 +557,26 @@ func TestModel(t *testing.T) {
 	}
 }
 
-func model(t *testing.T, rng *rand.Rand) {
+// A locked is a source of chance for several goroutines.
+type locked struct {
+	mu  sync.Mutex
+	rng *rand.Rand
+}
+
+func (l *locked) IntN(n int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rng.IntN(n)
+}
+
+func (l *locked) within(d time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return within(l.rng, d)
+}
+
+func model(t *testing.T, source *rand.Rand) {
+	rng := &locked{rng: source}
 	s := newFake(t)
 	var recs []*recorder
 	var clients []*Client
@@ -579,7 +599,7 @@ func model(t *testing.T, rng *rand.Rand) {
 	}
 	s.answer = func(method string, _ []byte) (any, error) {
 		if method == protocol.MethodEventsReplay && rng.IntN(10) == 0 {
-			time.Sleep(within(rng, time.Second)) // live events come meanwhile
+			time.Sleep(rng.within(time.Second)) // live events come meanwhile
 		}
 		return nil, nil
 	}
@@ -588,7 +608,7 @@ func model(t *testing.T, rng *rand.Rand) {
 		for i := range rng.IntN(200) {
 			s.emit(p.SessionID, delta(p.TurnID, i))
 			if rng.IntN(4) == 0 {
-				time.Sleep(within(rng, 20*time.Millisecond))
+				time.Sleep(rng.within(20 * time.Millisecond))
 			}
 		}
 		s.emit(p.SessionID, turnEnded(p.TurnID))
@@ -600,7 +620,7 @@ func model(t *testing.T, rng *rand.Rand) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(within(rng, 400*time.Millisecond)):
+			case <-time.After(rng.within(400 * time.Millisecond)):
 			}
 			if rng.IntN(3) > 0 {
 				s.cut(errors.New("connection reset"))
@@ -632,6 +652,7 @@ func model(t *testing.T, rng *rand.Rand) {
 	wg.Wait()
 	s.cut(errors.New("connection reset")) // what was lost last has no successor to betray it
 	time.Sleep(time.Minute)
+	synctest.Wait()
 	for _, rec := range recs {
 		for i := range 3 {
 			rec.check(t, s, protocol.SessionID(fmt.Sprint("s", i)))

@@ -30,12 +30,14 @@ type Turn struct {
 	// The loop's own.
 	call    *call // turn/start, while it is not answered
 	sent    bool  // turn/start has been sent at least once
-	resent  bool
-	acked   bool // the server has admitted the turn
-	started bool // its turn.started has come
+	acked   bool  // the server has admitted the turn
+	started bool  // its turn.started has come
 	over    bool
-	filling bool // earlier events are being fetched; later ones wait in pending
-	pending []protocol.Envelope
+	// filling: it is not known yet whether the handle has the turn from its start. What comes waits in pending; before is the cursor when the
+	// handle was registered, up to which it has seen nothing, and earlier is what was fetched of that.
+	filling          bool
+	before           uint64
+	earlier, pending []protocol.Envelope
 }
 
 // Events yields the turn's events in order, `turn.ended` last. A non-nil error is the last element: the handle failed ([*GapError],
@@ -121,7 +123,7 @@ func (c *Client) StartTurn(ctx context.Context, p protocol.TurnStartParams) (*Tu
 	answer := make(chan error, 1)
 	t.call = &call{
 		method: protocol.MethodTurnStart, params: params, idempotent: true,
-		onSend: func() { t.sent, t.resent = true, t.sent },
+		onSend: func() { t.sent = true },
 		done:   func(m message) { answer <- c.core.admitted(t, m) },
 	}
 	if !c.core.do(func() { c.core.startTurn(t, known) }) {
@@ -148,9 +150,7 @@ func (c *Client) FollowTurn(ctx context.Context, session protocol.SessionID, tur
 	t := c.newTurn(session, turn)
 	answer := make(chan error, 1)
 	ok := c.core.do(func() {
-		s := c.core.session(session)
-		s.turns = append(s.turns, t)
-		c.core.allow(s)
+		s := c.core.register(t, true)
 		c.core.afterSync(s, func(err error) {
 			if err == nil {
 				t.acked = true
@@ -182,11 +182,18 @@ func (c *Client) newTurn(session protocol.SessionID, turn protocol.TurnID) *Turn
 	}
 }
 
-// startTurn registers a handle and sends its turn/start. The handle is there before the request is sent, so that it misses nothing.
-func (c *core) startTurn(t *Turn, known bool) {
+// register adds a handle to its session. It is there before anything is sent, so that it misses nothing from here on.
+func (c *core) register(t *Turn, filling bool) *session {
 	s := c.session(t.SessionID)
+	t.filling, t.before = filling, c.cursor.Last(s.id)
 	s.turns = append(s.turns, t)
 	c.allow(s)
+	return s
+}
+
+// startTurn registers a handle and sends its turn/start. known says that the caller named the session.
+func (c *core) startTurn(t *Turn, known bool) {
+	s := c.register(t, known)
 	if !known || c.cursor.Last(s.id) > 0 && s.sync == nil {
 		c.send(t.call)
 		return
@@ -219,32 +226,32 @@ func (c *core) admitted(t *Turn, m message) error {
 	t.acked, t.Deduplicated = true, ack.Deduplicated
 	s := c.session(t.SessionID)
 	s.dormant = false
-	if t.over || !t.resent && !t.Deduplicated {
+	if !t.Deduplicated {
+		c.filled(t, nil, func(error) {})
 		return nil
 	}
-	// The turn may have begun, or ended, before this connection or this handle was there.
+	// It may have begun, or ended, before this connection or this handle was there.
 	c.afterSync(s, func(err error) {
-		if err == nil && t.Deduplicated && !t.started && !t.over {
+		if err == nil {
 			c.fill(s, t, func(error) {})
 		}
 	})
 	return nil
 }
 
-// fill fetches what handle t has missed, from the log's beginning up to the cursor. What arrives meanwhile waits.
+// fill fetches what the log holds from before handle t was registered, unless the handle has its turn's start already.
 func (c *core) fill(s *session, t *Turn, done func(error)) {
-	if t.started || t.over {
-		done(nil)
+	if t.over || !t.filling || c.begins(t) {
+		c.filled(t, nil, done)
 		return
 	}
-	t.filling = true
-	c.fillPage(s, t, 1, c.cursor.Last(s.id), 0, done)
+	c.fillPage(s, t, 1, 0, done)
 }
 
 // fillPage fetches the next page; lost is the last number that had been evicted.
-func (c *core) fillPage(s *session, t *Turn, from, upto, lost uint64, done func(error)) {
-	if from > upto {
-		c.filled(t, lost, done)
+func (c *core) fillPage(s *session, t *Turn, from, lost uint64, done func(error)) {
+	if from > t.before {
+		c.filled(t, c.missing(t, lost), done)
 		return
 	}
 	c.replay(s.id, from, c.opts.ReplayPage, func(p *page, err error) {
@@ -255,54 +262,62 @@ func (c *core) fillPage(s *session, t *Turn, from, upto, lost uint64, done func(
 		case errors.Is(err, ErrConnectionLost) && c.err == nil:
 			c.afterSync(s, func(err error) {
 				if err == nil {
-					c.fillPage(s, t, from, upto, lost, done)
+					c.fillPage(s, t, from, lost, done)
 				}
 			})
 			return
 		case err != nil:
-			c.failTurn(t, err)
-			done(err)
+			c.filled(t, err, done)
 			return
 		}
 		if p.first > from {
 			lost, from = p.first-1, p.first
 		}
 		for _, r := range p.rows {
-			if r.env.Seq >= from && r.env.Seq <= upto && r.bad == nil {
-				t.take(r.env)
+			if r.env.Seq >= from && r.env.Seq <= t.before && r.bad == nil {
+				t.earlier = append(t.earlier, r.env)
 			}
 			from = max(from, r.env.Seq+1)
 		}
 		if len(p.rows) == 0 {
-			from = upto + 1
+			from = t.before + 1
 		}
-		c.fillPage(s, t, from, upto, lost, done)
+		c.fillPage(s, t, from, lost, done)
 	})
 }
 
-// filled ends fill: the handle goes on with what arrived meanwhile, unless its beginning is not to be had.
-func (c *core) filled(t *Turn, lost uint64, done func(error)) {
-	t.filling = false
-	begins := t.started || t.over
-	for _, env := range t.pending {
-		begins = begins || turnOf(env.Event) == t.ID && env.Event.EventType() == protocol.EventTurnStarted
+// begins reports whether handle t has its turn from the start.
+func (c *core) begins(t *Turn) bool {
+	isStart := func(env protocol.Envelope) bool {
+		e, ok := env.Event.(*protocol.TurnStarted)
+		return ok && e.TurnID == t.ID
 	}
-	var err error
+	return t.started || slices.ContainsFunc(t.earlier, isStart) || slices.ContainsFunc(t.pending, isStart)
+}
+
+// missing returns why handle t has no beginning: it was evicted, or there is no such turn. A turn that the server has admitted may still begin.
+func (c *core) missing(t *Turn, lost uint64) error {
 	switch {
-	case begins:
+	case c.begins(t):
+		return nil
 	case lost > 0:
-		err = &GapError{SessionID: t.SessionID, First: 1, Last: lost}
+		return &GapError{SessionID: t.SessionID, First: 1, Last: lost}
 	case !t.Deduplicated:
-		err = ErrTurnNotFound
+		return ErrTurnNotFound
 	}
+	return nil
+}
+
+// filled ends the wait for what came before: the handle gets everything in order, or fails.
+func (c *core) filled(t *Turn, err error, done func(error)) {
 	if err != nil {
 		c.failTurn(t, err)
 		done(err)
 		return
 	}
-	pending := t.pending
-	t.pending = nil
-	for _, env := range pending {
+	all := append(t.earlier, t.pending...)
+	t.filling, t.earlier, t.pending = false, nil, nil
+	for _, env := range all {
 		t.take(env)
 	}
 	if t.over {
@@ -347,7 +362,7 @@ func (t *Turn) take(env protocol.Envelope) {
 
 func (t *Turn) finish(err error) {
 	t.over, t.err = true, err
-	t.pending = nil
+	t.earlier, t.pending = nil, nil
 	t.queue.end(err)
 	close(t.done)
 }
