@@ -15,7 +15,7 @@ const chunkSize = 64 << 10
 const maxSide = 32 << 10
 
 // sidePatience is how long leave waits for its unit to be written.
-const sidePatience = time.Second
+const sidePatience = 4 * time.Second
 
 var errSideFull = errors.New("too many control frames wait for a peer that does not read")
 

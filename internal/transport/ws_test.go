@@ -114,7 +114,11 @@ func TestWebSocketStalledPeer(t *testing.T) {
 			err := p.Write(context.Background(), []byte("x"))
 			got <- fmt.Sprint("write ", transport.CodeOf(err), " ", time.Since(start))
 		})
-		n.OnDial(func(l *transporttest.Link) error { l.Stall(transporttest.ToClient); return nil })
+		n.OnDial(func(l *transporttest.Link) error {
+			l.Buffer(transporttest.ToClient, 1)
+			l.Stall(transporttest.ToClient)
+			return nil
+		})
 		c := dial(t, n, transport.PipeOptions{PingInterval: 3 * time.Second, PongTimeout: time.Minute})
 		go c.Read(t.Context())
 		a, b := <-got, <-got

@@ -16,44 +16,44 @@ const (
 	ToServer
 )
 
+// DefaultBuffer is how many bytes a direction holds that were written and not yet read, as a socket's buffers do.
+const DefaultBuffer = 64 << 10
+
 // A Link is one connection, with faults. Its methods may be called at any time, from anywhere.
 type Link struct {
-	client, server net.Conn
+	client, server *end
 
 	mu     sync.Mutex
 	ways   [2]way
-	cut    chan struct{} // closed by Cut
-	isCut  bool
-	change chan struct{} // closed at the next change of a fault
+	cut    bool
+	change chan struct{} // closed at the next change of anything here
 }
 
+// A way is what is under way in one direction.
 type way struct {
+	buf     []byte
+	room    int
 	stalled bool
 	delay   time.Duration
 	passed  int64
-	limit   int64 // bytes that pass before the link is cut; negative: no limit
+	limit   int64 // of passed, at which the link is cut; negative: none
 }
 
 func newLink() *Link {
-	c, s := net.Pipe()
-	l := &Link{cut: make(chan struct{}), change: make(chan struct{})}
-	l.ways[ToClient].limit, l.ways[ToServer].limit = -1, -1
-	l.client, l.server = newEnd(c, l, ToServer), newEnd(s, l, ToClient)
+	l := &Link{change: make(chan struct{})}
+	for d := range l.ways {
+		l.ways[d] = way{room: DefaultBuffer, limit: -1}
+	}
+	l.client, l.server = &end{l: l, out: ToServer, in: ToClient}, &end{l: l, out: ToClient, in: ToServer}
 	return l
 }
 
-// Cut breaks the link at once: reads end with an unexpected end of the stream, writes fail.
+// Cut breaks the link at once, for both ends: writes fail, and reads end after what has passed. It ends a Stall too.
 func (l *Link) Cut() {
-	l.mu.Lock()
-	if l.isCut {
-		l.mu.Unlock()
-		return
-	}
-	l.isCut = true
-	close(l.cut)
-	l.mu.Unlock()
-	l.client.(*end).Conn.Close()
-	l.server.(*end).Conn.Close()
+	l.set(func() {
+		l.cut = true
+		l.ways[ToClient].stalled, l.ways[ToServer].stalled = false, false
+	})
 }
 
 // CutAfter breaks the link once n more bytes have passed in a direction, in the middle of a write if need be.
@@ -61,7 +61,7 @@ func (l *Link) CutAfter(d Direction, n int64) {
 	l.set(func() { l.ways[d].limit = l.ways[d].passed + n })
 }
 
-// Stall lets nothing pass in a direction until Resume: the writer waits, the reader sees nothing, and nobody is told.
+// Stall lets nothing pass in a direction until Resume: the reader sees nothing, not even an end, and the writer waits once the buffer is full.
 func (l *Link) Stall(d Direction) { l.set(func() { l.ways[d].stalled = true }) }
 
 // Resume ends a Stall.
@@ -70,7 +70,10 @@ func (l *Link) Resume(d Direction) { l.set(func() { l.ways[d].stalled = false })
 // Delay makes each write in a direction take that much longer.
 func (l *Link) Delay(d Direction, by time.Duration) { l.set(func() { l.ways[d].delay = by }) }
 
-// Passed returns how many bytes have passed in a direction.
+// Buffer sets how many bytes a direction holds; at least 1.
+func (l *Link) Buffer(d Direction, bytes int) { l.set(func() { l.ways[d].room = max(bytes, 1) }) }
+
+// Passed returns how many bytes have been written in a direction.
 func (l *Link) Passed(d Direction) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,86 +84,137 @@ func (l *Link) set(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f()
+	l.changed()
+}
+
+// changed wakes who waits. The caller holds the lock.
+func (l *Link) changed() {
 	close(l.change)
 	l.change = make(chan struct{})
 }
 
-// state returns the faults of a direction, and a channel that tells when they change.
-func (l *Link) state(d Direction) (way, <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.ways[d], l.change
+// wait calls try under the lock, again after every change, until it says that it is done.
+func (l *Link) wait(try func() (done bool)) {
+	for {
+		l.mu.Lock()
+		done, change := try(), l.change
+		l.mu.Unlock()
+		if done {
+			return
+		}
+		<-change
+	}
 }
 
-// An end is one end of a link, which writes in one direction.
+// An end is one end of a link. Deadlines are not supported.
 type end struct {
-	net.Conn
-	l      *Link
-	dir    Direction
-	once   sync.Once
-	closed chan struct{}
+	l       *Link
+	in, out Direction
+	closed  bool // under l.mu
 }
 
-func newEnd(c net.Conn, l *Link, d Direction) *end {
-	return &end{Conn: c, l: l, dir: d, closed: make(chan struct{})}
+// Read implements net.Conn.
+func (e *end) Read(p []byte) (n int, err error) {
+	e.l.wait(func() bool {
+		w := &e.l.ways[e.in]
+		switch {
+		case e.closed:
+			err = net.ErrClosed
+		case w.stalled:
+			return false
+		case len(w.buf) > 0:
+			n = copy(p, w.buf)
+			w.buf = w.buf[n:]
+			e.l.changed()
+		case e.l.cut:
+			err = io.EOF
+		default:
+			return false
+		}
+		return true
+	})
+	return n, err
 }
 
-// Write implements io.Writer.
-func (e *end) Write(p []byte) (int, error) {
-	w, err := e.gate()
-	if err != nil {
+// Write implements net.Conn.
+func (e *end) Write(p []byte) (n int, err error) {
+	if err := e.delay(); err != nil {
 		return 0, err
 	}
-	rest := w.limit - w.passed
-	cut := w.limit >= 0 && int64(len(p)) >= rest
-	if cut {
-		p = p[:max(rest, 0)]
-	}
-	n, err := e.Conn.Write(p)
-	e.l.mu.Lock()
-	e.l.ways[e.dir].passed += int64(n)
-	e.l.mu.Unlock()
-	if cut {
-		e.l.Cut()
-		return n, io.ErrClosedPipe
+	for n < len(p) && err == nil {
+		e.l.wait(func() bool {
+			w := &e.l.ways[e.out]
+			if e.closed || e.l.cut {
+				err = net.ErrClosed
+				return true
+			}
+			take := min(len(p)-n, w.room-len(w.buf))
+			if w.limit >= 0 {
+				take = min(take, int(w.limit-w.passed))
+			}
+			if take > 0 {
+				w.buf = append(w.buf, p[n:n+take]...)
+				w.passed += int64(take)
+				n += take
+			}
+			if e.l.cut = w.passed == w.limit; take > 0 || e.l.cut {
+				e.l.changed()
+				return true
+			}
+			return false
+		})
 	}
 	return n, err
 }
 
-// gate waits until bytes may pass.
-func (e *end) gate() (way, error) {
-	w, change := e.l.state(e.dir)
-	if w.delay > 0 {
-		timer := time.NewTimer(w.delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-e.l.cut:
-			return w, io.ErrClosedPipe
-		case <-e.closed:
-			return w, io.ErrClosedPipe
-		}
-		w, change = e.l.state(e.dir)
+// delay waits as long as a write must take longer.
+func (e *end) delay() error {
+	e.l.mu.Lock()
+	by := e.l.ways[e.out].delay
+	e.l.mu.Unlock()
+	if by == 0 {
+		return nil
 	}
-	for w.stalled {
-		select {
-		case <-change:
-		case <-e.l.cut:
-			return w, io.ErrClosedPipe
-		case <-e.closed:
-			return w, io.ErrClosedPipe
+	timer := time.AfterFunc(by, func() { e.l.set(func() {}) })
+	defer timer.Stop()
+	var err error
+	until := time.Now().Add(by)
+	e.l.wait(func() bool {
+		if e.closed || e.l.cut {
+			err = net.ErrClosed
 		}
-		w, change = e.l.state(e.dir)
-	}
-	return w, nil
+		return err != nil || !time.Now().Before(until)
+	})
+	return err
 }
 
-// Close implements io.Closer. It closes the link for the other end too, unless bytes to it are stalled: then nobody tells it.
+// Close implements net.Conn. The other end reads what has passed and then the end, unless its direction is stalled: then nobody tells it.
 func (e *end) Close() error {
-	e.once.Do(func() { close(e.closed) })
-	if w, _ := e.l.state(e.dir); w.stalled {
-		return e.SetDeadline(time.Unix(1, 0)) // for this end it is over
-	}
-	e.l.Cut()
+	e.l.set(func() {
+		e.closed = true
+		e.l.cut = e.l.cut || !e.l.ways[e.out].stalled
+	})
 	return nil
 }
+
+type addr struct{}
+
+func (addr) Network() string { return "memory" }
+func (addr) String() string  { return "memory" }
+
+// LocalAddr implements net.Conn.
+func (e *end) LocalAddr() net.Addr { return addr{} }
+
+// RemoteAddr implements net.Conn.
+func (e *end) RemoteAddr() net.Addr { return addr{} }
+
+// SetDeadline implements net.Conn. It does nothing.
+func (e *end) SetDeadline(time.Time) error { return nil }
+
+// SetReadDeadline implements net.Conn. It does nothing.
+func (e *end) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline implements net.Conn. It does nothing.
+func (e *end) SetWriteDeadline(time.Time) error { return nil }
+
+var _ net.Conn = (*end)(nil)

@@ -16,7 +16,7 @@ import (
 	"agentserver/internal/transport"
 )
 
-// A Network serves an http.Handler through memory: every request gets a link of its own, over [net.Pipe].
+// A Network serves an http.Handler through memory: every request gets a link of its own, with buffers like those of a socket.
 type Network struct {
 	handler http.Handler
 	tasks   sync.WaitGroup
