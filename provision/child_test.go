@@ -40,6 +40,12 @@ func childMain() int {
 			select {}
 		}
 	}
+	if dir := os.Getenv("PROVISION_TEST_ARRIVED"); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(os.Getpid())), nil, 0o600); err != nil {
+			fmt.Println(err)
+			return 2
+		}
+	}
 	exe, err := p.Install(context.Background(), Claude, InstallOptions{Force: os.Getenv("PROVISION_TEST_FORCE") != ""})
 	if err != nil {
 		fmt.Println(err)
@@ -66,9 +72,12 @@ func child(t *testing.T, f *fixture, reg *fakeRegistry, env ...string) *exec.Cmd
 func TestTwentyProcesses(t *testing.T) {
 	packed := claudePackage(t, "2.1.332")
 	reg := newRegistry(t, packed)
-	serve := reg.tarball
+	serve, arrived := reg.tarball, t.TempDir()
 	reg.tarball = func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(300 * time.Millisecond) // a slow network: everybody arrives before the first is done
+		eventually(t, "all installers have arrived", func() bool {
+			all, err := os.ReadDir(arrived)
+			return err != nil || len(all) == 20
+		})
 		serve(w, r)
 	}
 	f := newFixture(t, reg, nil)
@@ -76,7 +85,7 @@ func TestTwentyProcesses(t *testing.T) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for range 20 {
-		cmd := child(t, f, reg)
+		cmd := child(t, f, reg, "PROVISION_TEST_ARRIVED="+arrived)
 		wg.Go(func() {
 			out, err := cmd.CombinedOutput()
 			if err != nil {

@@ -249,9 +249,11 @@ func TestRegistrySilent(t *testing.T) {
 			}
 			<-r.Context().Done()
 		}
+		f := newFixture(t, reg, nil)
+		f.policy.idle = 100 * time.Millisecond
 		start := time.Now()
-		newFixture(t, reg, nil).mustFail(t, errStalled.Error())
-		if took := time.Since(start); took > 5*time.Second {
+		f.mustFail(t, errStalled.Error(), "gave up after")
+		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("it took %v to notice", took)
 		}
 	}

@@ -84,7 +84,11 @@ func (v versionProbe) run(ctx context.Context, path string) ([]byte, error) {
 	var stdout, stderr headBuffer
 	for deadline := time.Now().Add(busyWait); ; {
 		stdout, stderr = headBuffer{}, headBuffer{}
-		err := v.command(ctx, path, &stdout, &stderr).Run()
+		cmd := v.command(ctx, path, &stdout, &stderr)
+		err := cmd.Run()
+		if cmd.Process != nil {
+			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left running, if anything
+		}
 		if errors.Is(err, syscall.ETXTBSY) && time.Now().Before(deadline) && pause(ctx, busyPoll) == nil {
 			continue // a fork of this process still holds the freshly written file open, for as long as its exec takes
 		}
@@ -108,7 +112,7 @@ func (v versionProbe) command(ctx context.Context, path string, stdout, stderr i
 // describeRun turns a failed start or exit into words. A missing loader is reported by the system as a missing file, which misleads.
 func describeRun(path string, err error, stderr string) error {
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, exec.ErrWaitDelay): // the latter: it has answered, and left a child that holds its output
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		if loader := interpreterOf(path); loader != "" {

@@ -141,7 +141,6 @@ func TestResolveIsShared(t *testing.T) {
 		w.Write(reg.packed[1000:])
 	}
 	f := newFixture(t, reg, nil)
-	f.policy.idle = 5 * time.Second
 	impatient, cancel := context.WithCancel(t.Context())
 	var wg, fed sync.WaitGroup
 	fed.Add(10)
@@ -183,10 +182,12 @@ func TestProgressRate(t *testing.T) {
 	reg.tarball = func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", fmt.Sprint(len(reg.packed)))
 		step := len(reg.packed)/100 + 1
+		pace := time.NewTicker(12 * time.Millisecond)
+		defer pace.Stop()
 		for off := 0; off < len(reg.packed); off += step {
 			w.Write(reg.packed[off:min(off+step, len(reg.packed))])
 			w.(http.Flusher).Flush()
-			time.Sleep(12 * time.Millisecond)
+			<-pace.C
 		}
 	}
 	f := newFixture(t, reg, nil)
@@ -223,7 +224,6 @@ func TestCloseEndsADownload(t *testing.T) {
 		<-r.Context().Done()
 	}
 	f := newFixture(t, reg, nil)
-	f.policy.idle = time.Minute
 	got := make(chan error, 1)
 	go func() {
 		_, err := f.Resolve(context.Background(), Claude, nil)
