@@ -31,8 +31,11 @@ func arguments(spec harness.Spec, newID string) []string {
 		args = append(args, "--permission-prompt-tool", "stdio")
 	}
 	args = append(args, sessionArguments(spec, newID)...)
-	if c.Model != "" {
+	switch {
+	case c.Model != "":
 		args = append(args, "--model", c.Model)
+	case spec.Resume != "":
+		args = append(args, "--model", "default") // else the transcript's, without its variant such as [1m]
 	}
 	args = append(args, thinkingArguments(c.ThinkingLevel)...)
 	if mode := modes[c.PermissionMode]; mode != "" {

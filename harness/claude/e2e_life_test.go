@@ -27,8 +27,8 @@ func TestResume(t *testing.T) {
 				started = s
 			}
 		}
-		r.turn("SAY first")
-		first := started.NativeSessionID
+		at := r.turn("SAY first").end.Meta.GetString(claude.MetaMessageID)
+		first, model := started.NativeSessionID, started.Model
 		r.close()
 
 		r.spec.Resume = first
@@ -37,13 +37,24 @@ func TestResume(t *testing.T) {
 		if started.NativeSessionID != first || started.Resumed == nil || !*started.Resumed {
 			t.Errorf("session %s, resumed %v; want %s", started.NativeSessionID, started.Resumed, first)
 		}
-		calls := r.model.Calls()
-		if body := string(calls[len(calls)-1].Body); !strings.Contains(body, "SAY first") {
+		if started.Model != model {
+			t.Errorf("the model changed from %s to %s", model, started.Model)
+		}
+		if !strings.Contains(r.lastBody(), "SAY first") {
 			t.Error("the model was not given the first turn again")
 		}
 		wantUsage(t, r, res) // not the session's total
 		wantUsage(t, r, r.turn("SAY third"))
 		r.close()
+
+		r.spec.ResumeAt = at
+		r.open()
+		r.turn("SAY fourth")
+		if body := r.lastBody(); !strings.Contains(body, "SAY first") || strings.Contains(body, "SAY second") {
+			t.Error("the session did not go on after its first turn")
+		}
+		r.close()
+		r.spec.ResumeAt = ""
 
 		r.spec.Resume = "11111111-2222-4333-8444-555555555555"
 		_, err := r.h.Open(t.Context(), r.spec)

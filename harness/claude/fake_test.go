@@ -180,4 +180,3 @@ func TestRecvContext(t *testing.T) {
 	}
 	wantEnd(t, r.turn("go"), protocol.StopEndTurn)
 }
-

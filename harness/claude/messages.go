@@ -18,6 +18,9 @@ func (t *translator) assistant(l *messageLine) {
 		t.failure = failure{kind: l.Error, status: l.ErrorStatus}
 		return
 	}
+	if l.Parent == "" {
+		t.turn.lastUUID = l.UUID
+	}
 	m := t.messageOf(l)
 	for _, b := range l.Message.Content {
 		t.finishedBlock(m, l.Parent, &b)

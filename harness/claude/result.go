@@ -11,6 +11,9 @@ import (
 // MetaStructuredOutput holds, in the `_meta` of turn.ended, the answer of a session that was asked for structured output.
 const MetaStructuredOutput = "claude-code/structuredOutput"
 
+// MetaMessageID holds, in the `_meta` of turn.ended, the CLI's id of the turn's last message: config.resumeSessionAt goes on from there.
+const MetaMessageID = "claude-code/messageId"
+
 // result ends a turn of the CLI, and the engine's if it is its.
 func (t *translator) result(l *resultLine) {
 	t.running = false

@@ -91,9 +91,9 @@ func (t *translator) blockStart(index []byte, b *contentBlock) {
 	bl.typ = b.Type
 	t.main.open = bl
 	if isToolUse(b.Type) && b.ID != "" && b.Name != "" {
-		bl.key, bl.name = b.ID, b.Name
-		bl.deltas = true
-		t.update(t.addTool(b.ID, b.Name, ""), &protocol.ToolPending{})
+		call := t.addTool(b.ID, b.Name, "")
+		bl.key, bl.name, bl.deltas = call.key, b.Name, true
+		t.update(call, &protocol.ToolPending{})
 	}
 }
 

@@ -214,7 +214,7 @@ func (t *translator) background() []string {
 	var keys []string
 	for id, c := range t.tools {
 		if t.inBackground(c) {
-			keys = append(keys, id)
+			keys = append(keys, c.key)
 		} else {
 			delete(t.tools, id)
 			delete(t.subs, id)

@@ -3,6 +3,7 @@ package claude
 import (
 	"encoding/json"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"agentserver/harness"
@@ -12,6 +13,7 @@ import (
 
 // A tool is a call that is not over.
 type tool struct {
+	key     string            // of the part
 	part    protocol.ToolPart // without its state
 	input   json.RawMessage
 	parent  string
@@ -117,11 +119,26 @@ func firstLine(s string) string {
 func (t *translator) addTool(id, name, parent string) *tool {
 	call := t.tools[id]
 	if call == nil {
-		call = &tool{parent: parent, part: protocol.ToolPart{ToolCallID: id, ToolName: name}}
+		call = &tool{key: t.toolKey(id), parent: parent, part: protocol.ToolPart{ToolCallID: id, ToolName: name}}
 		describe(&call.part, nil)
 		t.tools[id] = call
 	}
 	return call
+}
+
+// maxUsedIDs bounds the memory of toolKey.
+const maxUsedIDs = 100_000
+
+// toolKey returns the id, with a suffix when an earlier call had the same: some gateways count from 1 in every message.
+func (t *translator) toolKey(id string) string {
+	if len(t.used) >= maxUsedIDs {
+		clear(t.used)
+	}
+	t.used[id]++
+	if n := t.used[id]; n > 1 {
+		return id + "#" + strconv.Itoa(n)
+	}
+	return id
 }
 
 // copy returns a part of its own for an event.
@@ -161,7 +178,7 @@ func (t *translator) callRuns(id, name, parent string, input json.RawMessage) {
 func (t *translator) update(call *tool, state protocol.ToolState) {
 	part := call.copy()
 	part.State = state
-	e := harness.PartUpdate{Key: part.ToolCallID, ParentToolCallID: call.parent, Part: part}
+	e := harness.PartUpdate{Key: call.key, ParentToolCallID: call.parent, Part: part}
 	if call.shown {
 		t.emit(e)
 		return

@@ -15,10 +15,11 @@ import (
 // lock. Everything that it wants done lies in events, out and responses until the session has taken it.
 type translator struct {
 	// Set once.
-	resume string // the native session id that was asked for
-	asks   bool   // somebody is there to answer
-	redact redactor
-	log    *slog.Logger
+	resume  string // the native session id that was asked for
+	resumed *bool  // whether the CLI went on with it, once known
+	asks    bool   // somebody is there to answer
+	redact  redactor
+	log     *slog.Logger
 	// decide answers a question of the CLI; events carry it to the engine. It may be called from any goroutine.
 	decide func(key string, d harness.Decision) error
 
@@ -44,6 +45,7 @@ type translator struct {
 	subs  map[string]*message // of sub-agents, by the tool call they run under
 	shown string              // the parent of what was last shown
 	tools map[string]*tool    // calls that are not over
+	used  map[string]int      // how often a tool call id has come
 	tasks map[string]*task    // work in the background, by task id
 	perms map[string]*pending // questions of the CLI that wait for an answer
 
@@ -65,7 +67,7 @@ type response struct {
 func newTranslator() *translator {
 	return &translator{
 		log: slog.New(slog.DiscardHandler), asks: true, servers: map[string]string{}, subs: map[string]*message{}, tools: map[string]*tool{},
-		tasks: map[string]*task{}, perms: map[string]*pending{}, unknown: map[string]bool{},
+		tasks: map[string]*task{}, perms: map[string]*pending{}, unknown: map[string]bool{}, used: map[string]int{},
 		acct: accounting{whole: true},
 	}
 }
@@ -192,10 +194,10 @@ func (t *translator) started(l *systemLine) {
 	}
 	t.native = l.SessionID
 	e := harness.SessionStarted{NativeSessionID: l.SessionID, Model: t.model}
-	if t.resume != "" {
-		resumed := t.resume == l.SessionID
-		e.Resumed = &resumed
+	if t.resume != "" && t.resumed == nil { // only now: /clear changes the id later
+		t.resumed = new(t.resume == l.SessionID)
 	}
+	e.Resumed = t.resumed
 	t.emit(e)
 	for _, s := range l.MCPServers {
 		t.serverState(s)

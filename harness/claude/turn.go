@@ -19,6 +19,7 @@ type turn struct {
 	acked   bool // the CLI works on the message
 	stirred bool // the CLI has woken up since
 
+	lastUUID    string // of the main agent's last message
 	interrupted bool
 	cancelID    string        // our request to take the message out of the CLI's queue
 	interruptID string        // our last interrupt
@@ -203,6 +204,9 @@ func (t *translator) stateChanged(l *systemLine) {
 
 // endTurn ends the engine's turn.
 func (t *translator) endTurn(end harness.TurnEnd) {
+	if t.turn.lastUUID != "" {
+		end.Meta = end.Meta.With(MetaMessageID, t.turn.lastUUID)
+	}
 	end.Tokens, end.Cost = t.acct.take()
 	t.finalGauge(end.Tokens)
 	end.Background = t.background()
