@@ -9,10 +9,10 @@ import (
 
 // A cancelling is the state of a turn that is to stop.
 type cancelling struct {
-	began    time.Time
 	outcome  protocol.CancelOutcome // empty until it is known
 	waiters  []chan<- protocol.TurnCancelResult
 	timers   []*time.Timer
+	stopping bool // stopTurn was called
 	asked    bool // Interrupt was called
 	forcibly bool // the agent is being closed
 }
@@ -29,20 +29,22 @@ func (s *session) cancel(id protocol.TurnID, outcome chan<- protocol.TurnCancelR
 		return
 	}
 	if t.cancel == nil {
-		t.cancel = &cancelling{began: time.Now()}
+		t.cancel = &cancelling{}
 	}
 	t.cancel.waiters = append(t.cancel.waiters, outcome)
 	if t.cancel.outcome != "" {
 		t.cancel.settle(t, t.cancel.outcome)
 		return
 	}
-	if len(t.cancel.waiters) == 1 {
-		s.stopTurn(t)
-	}
+	s.stopTurn(t)
 }
 
 // stopTurn begins the cancel of t.
 func (s *session) stopTurn(t *turn) {
+	if t.cancel.stopping {
+		return
+	}
+	t.cancel.stopping = true
 	s.settleAll()
 	switch t.phase {
 	case admitted: // takes effect when the turn begins
@@ -93,7 +95,7 @@ func (s *session) interrupt(t *turn, l *link) {
 		return
 	}
 	t.cancel.asked = true
-	l.calls = append(l.calls, s.call("Interrupt", func() error {
+	l.note(s.call("Interrupt", func() error {
 		ctx, stop := context.WithTimeout(t.ctx, s.rt.opts.InterruptTimeout)
 		defer stop()
 		return l.agent.Interrupt(ctx)

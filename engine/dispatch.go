@@ -36,7 +36,7 @@ func (s *session) dispatch(event harness.Event) {
 			s.proc.delta(&e)
 		}
 	case harness.PartUpdate:
-		if e.Part != nil && s.ready(s.proc.begins(e.Key)) {
+		if showable(e.Part) && s.ready(s.proc.begins(e.Key)) {
 			s.proc.update(&e)
 		}
 	case harness.MessageStarted:
@@ -62,8 +62,8 @@ func (s *session) dispatch(event harness.Event) {
 	case harness.Failure:
 		s.failure(e)
 	case harness.Raw:
-		if s.turn != nil && s.turn.config.IncludeRaw {
-			s.emit(&protocol.Raw{TurnID: s.turn.id, Harness: s.harness.ID(), Data: e.Data})
+		if data := validJSON(e.Data); data != nil && s.turn != nil && s.turn.config.IncludeRaw {
+			s.emit(&protocol.Raw{TurnID: s.turn.id, Harness: s.harness.ID(), Data: data})
 		}
 	case harness.TurnEnd:
 		s.agentEnded(e)
@@ -120,7 +120,7 @@ func (s *session) agentGone(err *protocol.TurnError) {
 
 // sessionStarted notes the agent's own session id, and reports it once a turn and when it changes.
 func (s *session) sessionStarted(e *harness.SessionStarted) {
-	if e.NativeSessionID == "" {
+	if blank(e.NativeSessionID) {
 		return
 	}
 	changed := e.NativeSessionID != s.native || e.Model != "" && e.Model != s.model
@@ -162,7 +162,7 @@ func (s *session) gauge(event harness.Event) {
 
 func (s *session) notice(n harness.Notice) {
 	e := &protocol.SessionNotice{Kind: n.Kind, Message: n.Message, Progress: n.Progress}
-	if e.Kind == "" {
+	if blank(string(e.Kind)) {
 		e.Kind = protocol.NoticeWarning
 	}
 	if s.turn != nil {
@@ -173,7 +173,7 @@ func (s *session) notice(n harness.Notice) {
 
 func (s *session) failure(f harness.Failure) {
 	e := &protocol.ErrorEvent{Category: f.Category, Message: f.Message, Recoverable: true}
-	if e.Category == "" {
+	if blank(string(e.Category)) {
 		e.Category = protocol.CategoryInternal
 	}
 	if s.turn != nil {

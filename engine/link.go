@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"agentserver/harness"
@@ -45,6 +46,18 @@ func (s *session) connect(agent harness.Session) *link {
 	l.closing, l.killNow = context.WithCancel(context.Background())
 	s.rt.work.Go(func() { s.pump(l) })
 	return l
+}
+
+// note keeps a call that the next turn has to wait for, and forgets those that have returned.
+func (l *link) note(call <-chan struct{}) {
+	l.calls = append(slices.DeleteFunc(l.calls, func(c <-chan struct{}) bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	}), call)
 }
 
 // pump receives from the agent until its end, or until nobody listens.

@@ -58,11 +58,7 @@ func (s *session) ask(req *harness.Permission) {
 	}
 	a := &ask{id: protocol.RequestID(protocol.NewID()), turn: t.id, req: *req}
 	s.asks = append(s.asks, a)
-	e := &protocol.PermissionRequested{TurnID: t.id, RequestID: a.id, Title: req.Title, Options: protocol.Options()}
-	if req.Tool.ToolName != "" {
-		tool := req.Tool
-		e.ToolCall = &tool
-	}
+	e := &protocol.PermissionRequested{TurnID: t.id, RequestID: a.id, Title: req.Title, ToolCall: validTool(req), Options: protocol.Options()}
 	if req.ParentToolCallID != "" {
 		e.Meta = protocol.Meta{}.With(metaParentToolCall, req.ParentToolCallID)
 	}

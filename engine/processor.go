@@ -198,7 +198,7 @@ func (p *processor) find(key, parent string, typ protocol.PartType, isDelta bool
 
 // header returns the header of a part for a snapshot.
 func (p *processor) header(pt *part, meta protocol.Meta) protocol.PartHeader {
-	return protocol.PartHeader{ID: pt.id, SessionID: p.session, MessageID: pt.message, ParentToolCallID: pt.parent, Meta: meta}
+	return protocol.PartHeader{ID: pt.id, SessionID: p.session, MessageID: pt.message, ParentToolCallID: pt.parent, Meta: validMeta(meta)}
 }
 
 func (p *processor) snapshot(pt *part, snapshot protocol.Part) {
@@ -228,8 +228,6 @@ func (p *processor) update(u *harness.PartUpdate) {
 		c.PartHeader = p.header(pt, in.Meta)
 		p.snapshot(pt, &c)
 		p.finish(pt)
-	default:
-		p.finish(pt) // a part that this build does not know has no place for its ids
 	}
 }
 
@@ -249,7 +247,7 @@ func (p *processor) updateReasoning(pt *part, in *protocol.ReasoningPart) {
 	if drop {
 		return
 	}
-	c := &protocol.ReasoningPart{PartHeader: p.header(pt, in.Meta), Text: text, State: state, Time: in.Time, ProviderMetadata: in.ProviderMetadata}
+	c := &protocol.ReasoningPart{PartHeader: p.header(pt, in.Meta), Text: text, State: state, Time: in.Time, ProviderMetadata: validJSON(in.ProviderMetadata)}
 	if c.Time == nil {
 		c.Time = &protocol.TimeSpan{Start: pt.start}
 		if state != protocol.PartStreaming {
@@ -348,6 +346,16 @@ func (p *processor) end(background []string) {
 	p.running = false
 	p.next = nil
 	p.prune()
+}
+
+// busy reports whether a tool goes on in the background.
+func (p *processor) busy() bool {
+	for _, pt := range p.open {
+		if !pt.over && pt.tool != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // abandon closes what goes on from earlier turns: the agent that ran it is gone.

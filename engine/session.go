@@ -52,6 +52,9 @@ type finished struct {
 // rememberedTurns is how many completed turns are remembered.
 const rememberedTurns = 16
 
+// busyFactor is how many times longer than IdleTimeout an agent may be quiet while a tool of it goes on in the background.
+const busyFactor = 8
+
 func newSession(r *Runtime, id protocol.SessionID, h harness.Harness) *session {
 	r.serial++
 	s := &session{
@@ -127,17 +130,31 @@ func (s *session) after(d time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(d, func() { s.post(f) })
 }
 
-// protect turns a panic of the actor, a bug of ours, into the end of the turn.
+// protect turns a panic of the actor, a bug of ours, into the end of the turn. Should that panic too, the processor is in disorder; the turn is then
+// ended without it.
 func (s *session) protect(f func()) {
+	if s.survives(f) {
+		return
+	}
+	t := s.turn
+	if t == nil {
+		return
+	}
+	end := failed(&protocol.TurnError{Category: protocol.CategoryInternal, Message: "the engine failed; this is a bug, see the server's log"})
+	if !s.survives(func() { s.endTurn(t, end) }) && s.turn == t {
+		s.proc = newProcessor(s.id, s.emit)
+		s.survives(func() { s.endTurn(t, end) })
+	}
+}
+
+func (s *session) survives(f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.log.Error("the engine panicked", "panic", v, "stack", string(debug.Stack()))
-			if t := s.turn; t != nil {
-				s.endTurn(t, failed(&protocol.TurnError{Category: protocol.CategoryInternal, Message: "the engine failed; this is a bug, see the server's log"}))
-			}
+			s.log.Error("the engine panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 		}
 	}()
 	f()
+	return true
 }
 
 // call runs a driver's function on a goroutine of its own, and then on the actor with what it returned. The channel is closed when f is through.
@@ -248,8 +265,12 @@ func (s *session) checkIdle() {
 	if s.idle == nil || s.turn != nil || s.link == nil || s.closing != "" {
 		return
 	}
-	if left := s.rt.opts.IdleTimeout - time.Since(s.active); left > 0 {
-		s.idle = s.after(left, s.checkIdle)
+	limit := s.rt.opts.IdleTimeout
+	if s.proc.busy() {
+		limit *= busyFactor
+	}
+	if left := limit - time.Since(s.active); left > 0 {
+		s.idle = s.after(min(left, s.rt.opts.IdleTimeout), s.checkIdle)
 		return
 	}
 	s.stopIdle()

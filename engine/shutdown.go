@@ -86,7 +86,7 @@ func (s *session) shut() {
 		return
 	}
 	if t.cancel == nil {
-		t.cancel = &cancelling{began: time.Now()}
+		t.cancel = &cancelling{}
 		if t.phase != admitted {
 			s.stopTurn(t)
 		}

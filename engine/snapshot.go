@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -82,7 +83,14 @@ func (r *Runtime) catchUpLocked(f *folder) error {
 	return nil
 }
 
+// apply folds one event in. A fold that panics costs the state, and nothing else.
 func (r *Runtime) apply(f *folder, env protocol.Envelope) {
+	defer func() {
+		if v := recover(); v != nil {
+			r.log.Error("folding an event panicked", "session", string(f.id), "seq", env.Seq, "panic", fmt.Sprint(v))
+			f.state = conversation.New(f.id)
+		}
+	}()
 	f.state.Apply(env)
 	size := int64(eventlog.Estimate(env.Event))
 	if _, ok := env.Event.(*protocol.MessagePartDelta); ok {

@@ -141,7 +141,7 @@ func (s *session) send(t *turn, l *link) {
 	l.heard = false
 	warm := !l.fresh
 	l.fresh = false
-	l.calls = append(l.calls, s.call("Send", func() error {
+	l.note(s.call("Send", func() error {
 		return l.agent.Send(t.ctx, harness.Turn{ID: t.id, Input: t.input})
 	}, func(err error) { s.taken(t, l, warm, err) }))
 }

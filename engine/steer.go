@@ -29,7 +29,7 @@ func (s *session) steer(p protocol.TurnSteerParams, answer chan<- steered) {
 		return
 	}
 	var accepted bool
-	returned := s.call("Steer", func() (err error) {
+	l.note(s.call("Steer", func() (err error) {
 		accepted, err = steerer.Steer(t.ctx, p.Input)
 		return err
 	}, func(err error) {
@@ -41,6 +41,5 @@ func (s *session) steer(p protocol.TurnSteerParams, answer chan<- steered) {
 			return
 		}
 		answer <- steered{accepted: err == nil && accepted}
-	})
-	l.calls = append(l.calls, returned)
+	}))
 }

@@ -177,7 +177,7 @@ func render(events []protocol.Envelope) string {
 	r := renderer{names: map[string]string{}}
 	var b strings.Builder
 	for _, env := range events {
-		b.WriteString(r.line(env.Event))
+		b.WriteString(strings.TrimSpace(r.line(env.Event)))
 		b.WriteByte('\n')
 	}
 	return b.String()

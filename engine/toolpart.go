@@ -26,11 +26,14 @@ const keptInput = 4096
 // passed over.
 func (p *processor) updateTool(pt *part, in *protocol.ToolPart) {
 	tp := pt.tool
-	if in.State == nil || !forward(tp.status, in.State.Status()) || tp.forgotten && !hasInput(in.State) {
+	if !forward(tp.status, in.State.Status()) || tp.forgotten && !hasInput(in.State) {
 		return
 	}
 	c := *in
 	c.PartHeader = p.header(pt, in.Meta)
+	if blank(string(c.Kind)) {
+		c.Kind = ""
+	}
 	c.ToolCallID = firstOf(in.ToolCallID, tp.callID, pt.key)
 	c.ToolName = firstOf(in.ToolName, tp.name, "unknown")
 	if c.Subagent != nil {
@@ -74,30 +77,36 @@ func (pt *part) fillState(in protocol.ToolState) protocol.ToolState {
 	case *protocol.ToolPending:
 		c := *s
 		c.Touch()
+		c.Meta = validMeta(c.Meta)
 		pt.text.Reset()
 		pt.text.WriteString(c.PartialInput)
 		return &c
 	case *protocol.ToolInProgress:
 		c := *s
 		c.Touch()
+		c.Meta = validMeta(c.Meta)
 		c.Input, _ = pt.takeInput(c.Input)
 		c.Time = pt.span(c.Time, false)
 		return &c
 	case *protocol.ToolCompleted:
 		c := *s
 		c.Touch()
+		c.Meta = validMeta(c.Meta)
 		c.Input, _ = pt.takeInput(c.Input)
+		c.Content, c.Metadata = validContent(c.Content), validJSON(c.Metadata)
 		c.Time = pt.span(c.Time, true)
 		return &c
 	case *protocol.ToolFailed:
 		c := *s
 		c.Touch()
+		c.Meta = validMeta(c.Meta)
 		c.Input, c.Meta = pt.takeInputOrPartial(c.Input, c.Meta)
 		c.Time = pt.span(c.Time, true)
 		return &c
 	case *protocol.ToolCancelled:
 		c := *s
 		c.Touch()
+		c.Meta = validMeta(c.Meta)
 		c.Input, c.Meta = pt.takeInputOrPartial(c.Input, c.Meta)
 		c.Time = pt.span(c.Time, true)
 		return &c
@@ -110,7 +119,7 @@ func (pt *part) fillState(in protocol.ToolState) protocol.ToolState {
 func (pt *part) takeInput(given json.RawMessage) (input json.RawMessage, whole bool) {
 	tp := pt.tool
 	switch {
-	case len(given) > 0 && string(given) != "null" && json.Valid(given):
+	case validJSON(given) != nil:
 		tp.input = given
 		pt.text.Reset()
 	case tp.input != nil:
@@ -173,7 +182,7 @@ func (p *processor) cancelTool(pt *part) {
 
 func firstOf(all ...string) string {
 	for _, s := range all {
-		if s != "" {
+		if !blank(s) {
 			return s
 		}
 	}

@@ -155,11 +155,11 @@ func (s *session) endTurn(t *turn, end harness.TurnEnd) {
 // ended makes the turn's last event.
 func (t *turn) ended(end harness.TurnEnd) *protocol.TurnEnded {
 	e := &protocol.TurnEnded{TurnID: t.id, StopReason: end.StopReason, FinishReason: end.FinishReason, Tokens: end.Tokens, Cost: end.Cost, Error: end.Error}
-	e.Meta = end.Meta
-	switch {
-	case e.StopReason == "" && e.Error == nil:
+	e.Meta = validMeta(end.Meta)
+	switch unsaid := blank(string(e.StopReason)); {
+	case unsaid && e.Error == nil:
 		e.StopReason = protocol.StopEndTurn
-	case e.StopReason == "":
+	case unsaid:
 		e.StopReason = protocol.StopError
 	case e.StopReason == protocol.StopError && e.Error == nil:
 		e.Error = &protocol.TurnError{Category: protocol.CategoryInternal, Message: "the agent reported an error without saying which"}
@@ -170,7 +170,7 @@ func (t *turn) ended(end harness.TurnEnd) *protocol.TurnEnded {
 	if e.StopReason != protocol.StopError {
 		e.Error = nil
 	}
-	if e.Error != nil && e.Error.Category == "" {
+	if e.Error != nil && blank(string(e.Error.Category)) {
 		e.Error = &protocol.TurnError{Category: protocol.CategoryInternal, Message: e.Error.Message}
 	}
 	return e
