@@ -73,6 +73,11 @@ func DecodeEvent(data []byte) (Event, error) {
 
 // decodeEvent decodes valid JSON.
 func decodeEvent(data []byte) (Event, error) {
+	if bytes.HasPrefix(data, plainDeltaPrefix) {
+		if e := decodePlainDelta(data); e != nil {
+			return e, nil
+		}
+	}
 	typ, err := discriminatorOf(data, "type")
 	if err != nil {
 		return nil, fmt.Errorf("event: %w", err)
