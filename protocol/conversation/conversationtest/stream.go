@@ -124,7 +124,7 @@ func (g *generator) message(parent string, depth int) {
 		g.aside()
 	}
 	if g.chance(8) {
-		p := fmt.Sprintf(`{"type":"chart","id":%q,"sessionId":%q,"messageId":%q,"rows":[1,2]}`, g.id("p"), g.session, m.id)
+		p := fmt.Sprintf(`{"type":"chart","id":%q,"sessionId":%q,"messageId":%q,"parentToolCallId":%q,"rows":[1,2]}`, g.id("p"), g.session, m.id, parent)
 		part, err := protocol.DecodePart([]byte(p))
 		if err != nil {
 			panic(err)
