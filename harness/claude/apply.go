@@ -30,9 +30,8 @@ func (s *session) Apply(ctx context.Context, spec harness.Spec) error {
 		}
 	}
 	if want := modes[next.PermissionMode]; want != "" && mode != "" && mode != want {
-		// An approved plan has left the mode that the turn asks for.
-		if _, err := s.request(ctx, object{"subtype": "set_permission_mode", "mode": want}); err != nil {
-			return restartIfGone(fmt.Errorf("claude did not take the permission mode %s: %w", want, err))
+		if err := s.setMode(ctx, want); err != nil {
+			return err
 		}
 	}
 	if !reflect.DeepEqual(old.MCPServers, next.MCPServers) {
@@ -77,6 +76,19 @@ func (s *session) setModel(ctx context.Context, model string) error {
 	if _, err := s.request(ctx, r); err != nil {
 		return restartIfGone(fmt.Errorf("claude did not take config.model: %w", err))
 	}
+	return nil
+}
+
+// setMode brings the CLI back to the mode that the turn asks for, after an approved plan has left it, or the model has begun one by itself.
+func (s *session) setMode(ctx context.Context, mode string) error {
+	_, err := s.request(ctx, object{"subtype": "set_permission_mode", "mode": mode})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errGone) || ctx.Err() != nil || mode == modes[protocol.ModePlan]:
+		return restartIfGone(fmt.Errorf("claude did not take the permission mode %s: %w", mode, err))
+	}
+	s.notice("claude did not take the permission mode " + mode + ": " + s.redact.text(err.Error()))
 	return nil
 }
 

@@ -60,8 +60,7 @@ func (t *translator) compactSummary(l *messageLine) {
 
 func (t *translator) compactEvent(e harness.Compaction) {
 	t.compact.last = e
-	t.open()
-	t.emit(e)
+	t.emit(e) // which opens no turn: the engine keeps it for the next
 }
 
 func (t *translator) compactKey(fresh bool) string {

@@ -59,7 +59,7 @@ func (t *translator) permission(id string, r *controlRequest) {
 	title := r.Title
 	if title == "" {
 		title = part.Title
-		if part.Kind != protocol.ToolKindOther && title != r.ToolName {
+		if knownTools[r.ToolName].title == "%" {
 			title = r.ToolName + ": " + title
 		}
 	}

@@ -27,7 +27,7 @@ func TestConfig(t *testing.T) {
 		turns := 2
 		c := &r.spec.Config
 		c.Model, c.ThinkingLevel, c.SystemPromptAppend, c.MaxTurns = "claude-opus-4-8", protocol.ThinkingLow, "speak like a pirate", &turns
-		c.AdditionalDirectories = []string{extra}
+		c.AdditionalDirectories = []string{extra, extra + "/nowhere"}
 		c.APIKey = "sk-key-of-the-config"
 		c.PermissionMode = protocol.ModeAcceptEdits
 		c.Env = map[string]string{"SECRET_OF_TEST": "hunter3-hunter3"}
@@ -41,6 +41,9 @@ func TestConfig(t *testing.T) {
 		}
 		res := r.turn("ECHOMODEL")
 		wantText(t, res, "claude-opus-4-8")
+		if f, ok := res.events[0].(harness.Failure); !ok || !strings.Contains(f.Message, "nowhere") {
+			t.Errorf("the missing directory was not reported: %#v", res.events[0])
+		}
 		body := lastBody(r)
 		if !strings.Contains(body, "speak like a pirate") || !strings.Contains(body, `"effort":"low"`) || !strings.Contains(body, extra) {
 			t.Errorf("the request lacks the system prompt, the effort or the directory")

@@ -69,10 +69,11 @@ func TestTurns(t *testing.T) {
 		}
 		res = r.turn("ECHOMODEL")
 		wantText(t, res, "claude-haiku-4-5")
+		wantText(t, r.turn("/context"), "Tokens") // a command of the CLI, answered without the model
 		if native != first {
 			t.Errorf("the session changed from %s to %s", first, native)
 		}
-		wantUsage(t, r, res)
+		wantUsage(t, r, r.turn("SAY the last"))
 	})
 }
 

@@ -28,18 +28,29 @@ func (t *translator) result(l *resultLine) {
 	if t.native == "" && l.IsError && end.Error != nil {
 		t.turn.startError = end.Error.Message // it ends before it has begun: a --resume that leads nowhere
 	}
+	t.unsaid(l)
 	switch {
 	case !t.turn.active:
 		if t.opened {
 			t.endTurn(end)
 		}
 	case !t.isOurs(l):
+		t.turn.began, t.turn.interruptID = false, "" // what began was another's
 		t.sendHeld()
 	case len(t.turn.steers) > 0 && !t.turn.interrupted:
 		t.turn.held = &end // a message of this turn still waits in the CLI's queue: another result follows
 	default:
 		t.endTurn(end)
 	}
+}
+
+// unsaid shows the text of a result that no message has shown: a command of the CLI, or a hook, answered in the model's place.
+func (t *translator) unsaid(l *resultLine) {
+	if t.turn.said || l.IsError || l.Result == "" || !t.turn.active || !t.isOurs(l) {
+		return
+	}
+	m := t.newMessage("", "")
+	t.snapshot(m, "", "text", &protocol.TextPart{Text: l.Result, State: protocol.PartDone})
 }
 
 // isOurs reports whether a result answers the message of the engine's turn, and not something that the CLI began by itself.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -64,6 +65,7 @@ func (d *driver) start(ctx context.Context, spec harness.Spec, exe harness.Execu
 		return nil, &harness.Error{Category: protocol.CategoryProcessExit, Message: "claude could not be started: " + err.Error(), Err: err}
 	}
 	s := newSession(d, spec, proc, newRedactor(hidden), log)
+	s.reportMissing()
 	s.wg.Go(s.read)
 	if err := s.handshake(ctx); err != nil {
 		s.closeAtOnce()
@@ -83,6 +85,16 @@ func newSession(d *driver, spec harness.Spec, proc *process.Process, redact reda
 	s.quiet = time.AfterFunc(time.Hour, s.quietOver)
 	s.quiet.Stop()
 	return s
+}
+
+// reportMissing tells of directories that the CLI would pass over in silence.
+func (s *session) reportMissing() {
+	for _, dir := range s.spec.Config.AdditionalDirectories {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			s.queue = append(s.queue, harness.Failure{Category: protocol.CategoryInvalidRequest,
+				Message: "config.additionalDirectories: " + dir + " is not a directory, and is left out: create it, or name another"})
+		}
+	}
 }
 
 // read feeds the translator until the CLI has ended.

@@ -199,7 +199,7 @@ func patchTexts(hunks []hunk) (before, after string) {
 	var b, a strings.Builder
 	for _, h := range hunks {
 		for _, l := range h.Lines {
-			if l == "" {
+			if l == "" || l[0] == '\\' { // "\ No newline at end of file"
 				continue
 			}
 			if l[0] != '+' {

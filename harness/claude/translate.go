@@ -77,6 +77,7 @@ func (t *translator) emit(e harness.Event) { t.events = append(t.events, e) }
 // show emits an event that is shown in a message. Outside a turn it makes the engine open one.
 func (t *translator) show(parent string, e harness.Event) {
 	t.shown = parent
+	t.turn.said = t.turn.said || parent == ""
 	t.open()
 	t.emit(e)
 }

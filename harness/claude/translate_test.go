@@ -128,6 +128,16 @@ func TestCrossedMessage(t *testing.T) {
 	s.want("own work", s.say(lineInit, lineText, lineTaskResult), "SessionStarted", "MessageStarted", "PartUpdate")
 	s.want("our turn", s.say(lineInit, ack("u1"), lineResult), "SessionStarted", "TurnEnd end_turn")
 
+	// The same, cancelled: what was begun by itself is stopped, and so is ours when it begins.
+	s.start("u3")
+	s.say(lineInit)
+	s.interrupt()
+	s.sent()
+	s.want("own work stopped", s.say(lineTaskResult))
+	s.say(lineInit)
+	s.want("ours stopped, too", s.sent(), "interrupt")
+	s.say(`{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming"}`)
+
 	// 2.1.332 names the messages that a result answers.
 	s.start("u2")
 	s.want("another's result", s.say(lineInit, strings.Replace(lineResult, `{`, `{"user_message_uuids":["other"],`, 1)), "SessionStarted")
@@ -375,4 +385,52 @@ func FuzzLines(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestMetadata takes out of the CLI's structured results what machines want.
+func TestMetadata(t *testing.T) {
+	for _, c := range []struct{ tool, structured, want string }{
+		{"Bash", `{"stdout":"x","stderr":"","interrupted":false,"isImage":false}`, `{"exitCode":0}`},
+		{"Bash", `{"stdout":"","backgroundTaskId":"b1"}`, `{"backgroundTaskId":"b1"}`},
+		{"Bash", `{"stdout":"","interrupted":true}`, `{"interrupted":true}`},
+		{"WebFetch", `{"url":"https://x","code":200,"codeText":"OK","bytes":12,"durationMs":3,"result":"long text"}`, `{"bytes":12,"code":200,"codeText":"OK","durationMs":3,"url":"https://x"}`},
+		{"TodoWrite", `{"oldTodos":[],"newTodos":[{"content":"a","status":"pending"}]}`, `{"newTodos":[{"content":"a","status":"pending"}],"oldTodos":[]}`},
+		{"TaskCreate", `{"task":{"id":"1","subject":"First step"}}`, `{"task":{"id":"1","subject":"First step"}}`},
+		{"Agent", `{"status":"completed","agentId":"a","totalTokens":5,"prompt":"p"}`, `{"agentId":"a","status":"completed","totalTokens":5}`},
+		{"mcp__srv__tool", `{"answer":42}`, `{"answer":42}`},
+		{"Bash", `"Error: text"`, ``},
+		{"Read", `{"type":"text","file":{"filePath":"/x","numLines":3,"content":"long"}}`, `{"filePath":"/x","numLines":3}`},
+		{"SomethingNew", `{"a":1}`, ``},
+	} {
+		call := &tool{part: protocol.ToolPart{ToolName: c.tool}, input: json.RawMessage("{}")}
+		describe(&call.part, nil)
+		done, ok := resultState(call, &contentBlock{Content: json.RawMessage(`"out"`)}, json.RawMessage(c.structured), false).(*protocol.ToolCompleted)
+		if !ok || done.Output != "out" || string(done.Metadata) != c.want {
+			t.Errorf("%s %s: %s, want %s", c.tool, c.structured, done.Metadata, c.want)
+		}
+	}
+}
+
+// TestDiffs covers the shapes of file changes.
+func TestDiffs(t *testing.T) {
+	big := strings.Repeat("x", maxDiffText)
+	patch := `"structuredPatch":[{"oldStart":4,"newStart":4,"lines":[" a","-b","+c","\\ No newline at end of file"]}]`
+	for name, c := range map[string]struct {
+		structured, before, after string
+		created                   bool
+		line                      int
+	}{
+		"edit":      {`{"filePath":"/f","oldString":"b","newString":"c","originalFile":"a\nb",` + patch + `}`, "b", "c", false, 5},
+		"create":    {`{"filePath":"/f","content":"new","originalFile":null,"structuredPatch":[]}`, "", "new", true, 0},
+		"overwrite": {`{"filePath":"/f","content":"new","originalFile":"old",` + patch + `}`, "old", "new", false, 5},
+		"big":       {`{"filePath":"/f","content":"` + big + `","originalFile":"old",` + patch + `}`, "a\nb\n", "a\nc\n", false, 5},
+	} {
+		diff, line, ok := diffContent(json.RawMessage(c.structured))
+		if !ok || diff.Path != "/f" || *diff.NewText != c.after || (diff.OldText == nil) != c.created || diff.OldText != nil && *diff.OldText != c.before || line != c.line {
+			t.Errorf("%s: %t, line %d, %+v", name, ok, line, diff)
+		}
+	}
+	if _, _, ok := diffContent(json.RawMessage(`{"filePath":7}`)); ok {
+		t.Error("a diff out of nothing")
+	}
 }

@@ -19,6 +19,7 @@ type turn struct {
 	acked   bool // the CLI works on the message
 	stirred bool // the CLI has woken up since
 
+	said        bool   // the main agent has shown something
 	lastUUID    string // of the main agent's last message
 	interrupted bool
 	cancelID    string        // our request to take the message out of the CLI's queue
