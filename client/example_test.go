@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"agentserver/client"
-	"agentserver/internal/transport"
 	"agentserver/protocol"
 )
 
@@ -86,7 +86,7 @@ func ExampleSpawn() {
 func ExampleAttach() {
 	ours, theirs := net.Pipe()
 	server := newServer()
-	go server.Serve(context.Background(), transport.NewLines(theirs, transport.PipeOptions{}))
+	go server.ServeStream(context.Background(), theirs)
 	defer server.Shutdown(context.Background())
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -138,6 +138,67 @@ func ExampleTurn_Respond() {
 	// Output:
 	// Bash {"command":"make"}
 	// end_turn
+}
+
+// Hear of everything that happens on the server, of the state of the connection, and of what could not be healed.
+func ExampleOptions() {
+	url, stop := listen()
+	defer stop()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	c, err := client.Dial(ctx, url, &client.Options{
+		Client:  &protocol.Info{Name: "my-app", Version: "1.0"},
+		OnEvent: func(env protocol.Envelope) { _ = env }, // every session, from before the first connection on
+		OnState: func(s client.State) { fmt.Println(s.Phase) },
+		OnError: func(err error) { log.Print(err) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	c.Close()
+	// Output:
+	// ready
+	// closed
+}
+
+// Tell the ways apart in which a turn's end may stay unknown.
+func ExampleTurn_Result() {
+	url, stop := listen()
+	defer stop()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := client.Dial(ctx, url, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	turn, err := c.StartTurn(ctx, protocol.TurnStartParams{
+		Input:  protocol.Text("fail rate_limit too many requests"),
+		Config: protocol.RunConfig{Harness: "mock", Cwd: os.TempDir()},
+	})
+	if errors.Is(err, protocol.ErrTurnActive) {
+		fmt.Println("another turn runs in this session")
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	ended, err := turn.Result(ctx)
+	var gap *client.GapError
+	switch {
+	case errors.As(err, &gap):
+		fmt.Println("events", gap.First, "to", gap.Last, "are lost; take a snapshot")
+	case errors.Is(err, client.ErrInstanceChanged):
+		fmt.Println("the server was restarted")
+	case err != nil:
+		log.Fatal(err)
+	case ended.StopReason == protocol.StopError:
+		fmt.Println("the turn failed:", ended.Error)
+	default:
+		fmt.Println("done:", ended.StopReason)
+	}
+	// Output: the turn failed: rate_limit: too many requests
 }
 
 // Join a conversation late: take the state as it is now, then follow from there.

@@ -86,14 +86,11 @@ func (s *Server) Mux() *http.ServeMux {
 	return mux
 }
 
-// Listen opens a TCP listener on [host:]port. Without a host it is 127.0.0.1, so that nobody else on the network gets in by default; port 0 takes
-// a free one.
+// Listen opens a TCP listener on [host:]port. A bare port means 127.0.0.1, so that nobody else on the network gets in by default; ":port" means
+// every interface, as everywhere in Go. Port 0 takes a free one.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if !strings.Contains(address, ":") {
-		address = ":" + address
-	}
-	if host, port, err := net.SplitHostPort(address); err == nil && host == "" {
-		address = net.JoinHostPort("127.0.0.1", port)
+		address = net.JoinHostPort("127.0.0.1", address)
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {

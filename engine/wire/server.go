@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -51,6 +52,11 @@ func New(rt *engine.Runtime, opts Options) *Server {
 // When ctx ends the connection is closed as going away; turns run on.
 func (s *Server) Serve(ctx context.Context, p transport.Pipe) error {
 	return s.serve(ctx, p, s.log)
+}
+
+// ServeStream is [Server.Serve] for any stream that is open already, with one message a line. Close of rwc must unblock its Read and Write.
+func (s *Server) ServeStream(ctx context.Context, rwc io.ReadWriteCloser) error {
+	return s.Serve(ctx, transport.NewLines(rwc, s.opts.pipe()))
 }
 
 func (s *Server) serve(ctx context.Context, p transport.Pipe, log *slog.Logger) error {
