@@ -54,6 +54,9 @@ func TestAdmissionIsIdempotent(t *testing.T) {
 		if r, err := again("t1", "other"); err != nil || r.Deduplicated {
 			t.Errorf("after 16 others: %+v, %v", r, err)
 		}
+		synctest.Wait()
+		b.say(harness.TurnEnd{})
+		b.CloseSession(b.t.Context(), protocol.SessionParams{SessionID: "s"}) // its stream uses a turn id twice
 	})
 }
 

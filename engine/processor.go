@@ -174,14 +174,14 @@ func (p *processor) add(key, parent string, typ protocol.PartType) *part {
 	return pt
 }
 
-// find returns the part of key for an event of the given type. It returns nil for one that must be passed over: a text of an earlier turn, which
-// has ended. A text that ended in this turn, or a key used for another type, gets a new part: nothing that the agent says is lost.
+// find returns the part of key for an event of the given type. It returns nil for one that must be passed over: of a turn that has ended only the
+// tools that go on can change. A text that ended in this turn, or a key used for another type, gets a new part: nothing that the agent says is lost.
 func (p *processor) find(key, parent string, typ protocol.PartType, isDelta bool) (pt *part, added bool) {
 	pt = p.parts[key]
 	switch {
 	case pt == nil:
 	case pt.turn != p.turn || !p.running:
-		if pt.tool == nil || typ != protocol.PartTool {
+		if pt.over || typ != protocol.PartTool {
 			return nil, false
 		}
 		return pt, false
@@ -334,7 +334,8 @@ func (p *processor) end(background []string) {
 	}
 	for _, pt := range p.open {
 		switch {
-		case pt.over || pt.turn != p.turn || pt.tool != nil && goesOn[pt.key]:
+		case pt.over || pt.turn != p.turn:
+		case pt.tool != nil && goesOn[pt.key]:
 		case pt.tool != nil:
 			p.cancelTool(pt)
 		default:

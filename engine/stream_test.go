@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"agentserver/protocol"
+	"agentserver/protocol/streamcheck"
 )
 
 // checkStream holds a session's events to the order and the brackets of the protocol.
@@ -28,6 +29,19 @@ func checkStream(t *testing.T, events []protocol.Envelope) {
 			t.Errorf("event %d: %s\n%s", env.Seq, msg, render(events))
 			return
 		}
+	}
+	for _, v := range streamcheck.Check(func(yield func(protocol.Envelope, error) bool) {
+		for _, env := range events {
+			if !yield(env, nil) {
+				return
+			}
+		}
+	}) {
+		if v.Rule == streamcheck.RuleSnapshotDisagrees || v.Rule == streamcheck.RuleSnapshotRepeated {
+			continue // a matter of the driver, whose last word counts
+		}
+		t.Errorf("%v\n%s", v, render(events))
+		return
 	}
 	if c.turn != "" && len(events) > 0 {
 		t.Errorf("turn %s did not end\n%s", c.turn, render(events))

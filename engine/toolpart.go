@@ -189,22 +189,27 @@ func firstOf(all ...string) string {
 	return ""
 }
 
-// maxCompactions bounds how many compactions keep their id.
+// maxCompactions bounds how many compactions may go on at the same time.
 const maxCompactions = 256
 
-// compaction appends an upsert. A compaction keeps the id of its first event.
+// compaction appends an upsert. A compaction keeps the id of its first event until it is over; then its key may name another.
 func (p *processor) compaction(e *harness.Compaction) {
+	status := e.Status
+	if blank(string(status)) {
+		status = protocol.CompactionCompleted
+	}
 	id, known := p.compactions[e.Key]
 	if !known {
 		id = protocol.CompactionID(protocol.NewID())
+	}
+	switch {
+	case status != protocol.CompactionInProgress:
+		delete(p.compactions, e.Key)
+	case !known:
 		if p.compactions == nil || len(p.compactions) >= maxCompactions {
 			p.compactions = make(map[string]protocol.CompactionID)
 		}
 		p.compactions[e.Key] = id
-	}
-	status := e.Status
-	if status == "" {
-		status = protocol.CompactionCompleted
 	}
 	p.emit(&protocol.SessionCompaction{TurnID: p.turn, CompactionID: id, Status: status, Trigger: e.Trigger,
 		PreTokens: e.PreTokens, PostTokens: e.PostTokens, Summary: e.Summary})
