@@ -1,6 +1,7 @@
 package transport_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"testing"
 
 	"agentserver/internal/transport"
@@ -23,12 +25,8 @@ var frame = fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"event","params":{"sessi
 func drainTCP(b *testing.B, h http.HandlerFunc) {
 	srv := httptest.NewServer(h)
 	b.Cleanup(srv.Close)
-	c, err := net.Dial("tcp", srv.Listener.Addr().String())
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := upgrade(b, srv.Listener.Addr().String())
 	b.Cleanup(func() { c.Close() })
-	fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 	io.Copy(io.Discard, c)
 }
 
@@ -135,4 +133,65 @@ func BenchmarkCall(b *testing.B) {
 	}
 	c.Close(transport.CloseNormal, "")
 	s.Close(transport.CloseNormal, "")
+}
+
+// BenchmarkIdle reports what an idle connection costs the server, in bytes and goroutines: a bare one of the library, and ours.
+func BenchmarkIdle(b *testing.B) {
+	bare := func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		c.Read(context.Background())
+		c.CloseNow()
+	}
+	ours := func(w http.ResponseWriter, r *http.Request) {
+		p, err := transport.Accept(w, r, transport.AcceptOptions{})
+		if err != nil {
+			return
+		}
+		c := transport.NewConn(context.Background(), p, transport.Options{})
+		<-c.Done()
+		c.Close(transport.CloseNormal, "")
+	}
+	for name, h := range map[string]http.HandlerFunc{"bare": bare, "ours": ours} {
+		b.Run(name, func(b *testing.B) {
+			srv := httptest.NewServer(h)
+			defer srv.Close()
+			var conns []net.Conn
+			memory, goroutines := inUse()
+			for b.Loop() {
+				if len(conns) < 500 { // files are limited
+					conns = append(conns, upgrade(b, srv.Listener.Addr().String()))
+				}
+			}
+			after, now := inUse()
+			b.ReportMetric((after-memory)/float64(len(conns)), "B/conn")
+			b.ReportMetric((now-goroutines)/float64(len(conns)), "goroutines/conn")
+			for _, c := range conns {
+				c.Close()
+			}
+		})
+	}
+}
+
+func inUse() (bytes, goroutines float64) {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapInuse + m.StackInuse), float64(runtime.NumGoroutine())
+}
+
+// upgrade opens a WebSocket by hand: what it costs is the server's.
+func upgrade(b *testing.B, addr string) net.Conn {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+	if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+		b.Fatal(err)
+	}
+	return c
 }

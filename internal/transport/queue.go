@@ -45,6 +45,9 @@ func (q *sendQueue) take(spare [][]byte) [][]byte {
 	q.wake()
 	if len(q.texts) == 0 || q.err != nil {
 		q.writing = false
+		if cap(q.texts) > 64 { // an idle connection keeps nothing of a burst
+			q.texts = nil
+		}
 		return nil
 	}
 	texts := q.texts

@@ -41,7 +41,7 @@ func (r *Request) ID() string { return string(r.id) }
 // Later says that somebody else calls Reply: `return r.Later()`.
 func (r *Request) Later() (any, error) { return nil, errLater }
 
-// Go answers the request from a goroutine of its own: `return r.Go(h)`.
+// Go answers the request from a goroutine of its own: `return r.Go(h)`. It is for handlers on the read loop only.
 func (r *Request) Go(h Handler) (any, error) {
 	r.conn.tasks.Go(func() { r.run(h) })
 	return r.Later()
@@ -65,7 +65,10 @@ func (r *Request) Reply(result any, err error) error {
 	default:
 		resp.Result = (*json.RawMessage)(&raw)
 	}
-	return r.conn.rpc.SendResponse(r.conn.ctx, resp)
+	if r.conn.rpc.SendResponse(r.conn.ctx, resp) != nil {
+		return closedError{r.conn.closeCause()}
+	}
+	return nil
 }
 
 // run calls h and replies, unless the reply comes later.

@@ -100,6 +100,10 @@ func (p *wsPipe) Write(ctx context.Context, texts ...[]byte) error {
 	}
 	err := p.raw.out.writeUnits(ctx, func(b *batch) {
 		for _, t := range texts {
+			if p.closing.Load() { // nothing may follow the close frame
+				b.err = net.ErrClosed
+				return
+			}
 			p.frames.text(b, oneLine(t))
 		}
 	})
@@ -180,19 +184,21 @@ func (p *wsPipe) stopHeart() {
 // which we did not read says nothing about the peer.
 func (p *wsPipe) heartbeat() {
 	defer p.heart.Done()
-	if p.pingAt == 0 {
-		p.pingAt = p.raw.now()
-		p.schedule(p.o.PongTimeout)          // first: the write may wait for the peer
-		p.raw.out.leave(pingFrame(p.client)) // an error shows in Read
-		return
+	if p.pingAt != 0 {
+		from := p.readingFrom.Load()
+		if reading := from != 0 && from <= p.pingAt; reading && p.raw.lastByte.Load() < p.pingAt {
+			p.fail(&CloseError{Code: CloseDead, Reason: "the peer did not answer a ping within " + p.o.PongTimeout.String()})
+			return
+		}
+		if rest := p.o.PingInterval - p.o.PongTimeout; rest > 0 {
+			p.pingAt = 0
+			p.schedule(rest)
+			return
+		}
 	}
-	from := p.readingFrom.Load()
-	if reading := from != 0 && from <= p.pingAt; reading && p.raw.lastByte.Load() < p.pingAt {
-		p.fail(&CloseError{Code: CloseDead, Reason: "the peer did not answer a ping within " + p.o.PongTimeout.String()})
-		return
-	}
-	p.pingAt = 0
-	p.schedule(max(p.o.PingInterval-p.o.PongTimeout, 0))
+	p.pingAt = p.raw.now()
+	p.schedule(p.o.PongTimeout)          // first: the write may wait for the peer
+	p.raw.out.leave(pingFrame(p.client)) // an error shows in Read
 }
 
 // readError says in our terms why the library ended a read.
