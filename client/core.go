@@ -126,7 +126,7 @@ func (c *core) step() {
 			return
 		}
 		c.take(m)
-		for range len(in) { // what is there already, without another select
+		for n := len(in); n > 0 && c.link != nil; n-- { // what is there already, without another select
 			c.take(<-in)
 		}
 	case out <- next:
@@ -223,7 +223,7 @@ func (c *core) down(cause error) {
 	c.link, c.outbox = nil, nil
 	c.heartbeat.stop()
 	l.stop(cause)
-	l.join()
+	c.wg.Go(l.join) // not here: a farewell to a peer that is gone, or to a child that will not go, takes its time
 	c.dropSyncs()
 	failed := message{err: fmt.Errorf("%w: %w", ErrConnectionLost, cause)}
 	for _, id := range sortedKeys(c.calls) {

@@ -43,9 +43,10 @@ type session struct {
 // A syncRun fetches what a session misses, page by page.
 type syncRun struct {
 	attempt int
-	limit   int  // events a page
-	again   bool // asked for once more while it ran: what arrived meanwhile may not be in its last page
-	running bool // counted in heal.syncs
+	limit   int    // events a page
+	from    uint64 // the cursor when the page was asked for
+	again   bool   // asked for once more while it ran: what arrived meanwhile may not be in its last page
+	running bool   // counted in heal.syncs
 	over    bool
 }
 
@@ -204,8 +205,8 @@ func (c *core) nextPage(s *session, run *syncRun) {
 	if run.over {
 		return
 	}
-	run.again = false
-	c.replay(s.id, c.cursor.Last(s.id)+1, run.limit, func(p *page, err error) { c.onPage(s, run, p, err) })
+	run.again, run.from = false, c.cursor.Last(s.id)
+	c.replay(s.id, run.from+1, run.limit, func(p *page, err error) { c.onPage(s, run, p, err) })
 }
 
 // replay asks for one page of a session's log, on this connection only.
@@ -242,16 +243,15 @@ func (c *core) onPage(s *session, run *syncRun, p *page, err error) {
 		c.nextPage(s, run)
 		return
 	}
-	before := c.cursor.Last(s.id)
 	if err == nil {
 		s.highest = max(s.highest, p.latest)
 		err = c.merge(s, p)
 	}
 	last := c.cursor.Last(s.id)
 	switch {
-	case err == nil && last >= s.highest && !run.again:
-		c.endSync(s)
-	case last > before:
+	case last >= s.highest && !run.again && (err == nil || last > run.from):
+		c.endSync(s) // when the replay failed, live events have shown meanwhile that nothing is missing
+	case err == nil && last > run.from: // by the page, or by live events
 		run.attempt = 0
 		c.nextPage(s, run)
 	case err == nil && last >= s.highest:

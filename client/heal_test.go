@@ -237,6 +237,43 @@ func TestInstanceChanged(t *testing.T) {
 	})
 }
 
+// TestRestartBeforeAck: a turn/start whose answer never came may have run in the process that is gone; it is not run again in the next one. One
+// that was never sent is.
+func TestRestartBeforeAck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake(t)
+		c := s.connect(t, nil)
+		s.answer = func(method string, _ []byte) (any, error) {
+			if method == protocol.MethodTurnStart && s.instance == "one" {
+				s.restart("two")
+				return nil, io.EOF
+			}
+			return nil, nil
+		}
+		s.script = func(p protocol.TurnStartParams) { s.emit(p.SessionID, turnStarted(p.TurnID), turnEnded(p.TurnID)) }
+		if _, err := c.StartTurn(t.Context(), protocol.TurnStartParams{Input: protocol.Text("go")}); !errors.Is(err, ErrInstanceChanged) {
+			t.Errorf("got %v", err)
+		}
+		s.refuse = func(int) error { return errors.New("connection refused") }
+		s.restart("three")
+		synctest.Wait()
+		time.AfterFunc(time.Second, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.refuse = nil
+		})
+		for _, id := range []protocol.SessionID{"", "named"} {
+			turn, err := c.StartTurn(t.Context(), protocol.TurnStartParams{SessionID: id, Input: protocol.Text("go")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := turn.Result(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // TestEvictedHole: what the server no longer has fails the session's handle with the lost range, and what follows is delivered.
 func TestEvictedHole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
