@@ -212,6 +212,22 @@ func TestUnsupportedFieldsAreNamed(t *testing.T) {
 	})
 }
 
+func TestModelThatCannotBeSwitched(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.fake.caps.ModelSwitch = protocol.ModelSwitchUnsupported
+		for i, model := range []string{"a", "a", "b"} {
+			b.start(protocol.TurnID(fmt.Sprint("t", i)), func(p *protocol.TurnStartParams) { p.Config.Model = model })
+			b.say(harness.TurnEnd{})
+		}
+		b.wantStream(`…
+			message.ended echo-t1
+			turn.ended t1 end_turn
+			…
+			error t2 invalid_request: config.model: harness fake cannot honour it; the turn runs without it
+			turn.ended t2 end_turn`)
+	})
+}
+
 func TestSessionBelongsToItsHarness(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.start("t1")

@@ -94,7 +94,10 @@ func (m *model) client() {
 func (m *model) word() harness.Event {
 	key := func() string { return fmt.Sprint("k", m.rand.IntN(12)) }
 	parent := func() string { return []string{"", "", "task"}[m.rand.IntN(3)] }
-	switch m.rand.IntN(16) {
+	switch m.rand.IntN(17) {
+	case 15:
+		statuses := []protocol.CompactionStatus{"", protocol.CompactionInProgress, protocol.CompactionFailed}
+		return harness.Compaction{Key: key(), Status: statuses[m.rand.IntN(3)]}
 	case 0:
 		return harness.SessionStarted{NativeSessionID: fmt.Sprint("n", m.rand.IntN(3))}
 	case 1:

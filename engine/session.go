@@ -31,8 +31,11 @@ type session struct {
 	native string             // the agent's own session id, once it said so
 	model  string             // the model that the agent said it uses
 	asked  resumePoint        // the last resume point that a client asked for
-	recent []finished         // the last completed turns, oldest first
-	held   []harness.Event    // said while no turn ran, kept for the next one
+	began  bool               // a turn has begun
+	// lastModel is the model that the last turn to begin asked for.
+	lastModel string
+	recent    []finished      // the last completed turns, oldest first
+	held      []harness.Event // said while no turn ran, kept for the next one
 
 	updated int64     // when the last event was appended
 	active  time.Time // when the agent was last heard or asked

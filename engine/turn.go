@@ -92,10 +92,7 @@ func (s *session) begin(t *turn) {
 	t.phase = starting
 	s.emit(&protocol.TurnStarted{TurnID: t.id})
 	s.proc.begin(t.id, t.input)
-	for _, field := range unsupported(&t.config, s.harness.Capabilities()) {
-		s.emit(&protocol.ErrorEvent{TurnID: t.id, Category: protocol.CategoryInvalidRequest, Recoverable: true,
-			Message: "config." + field + ": harness " + string(s.harness.ID()) + " cannot honour it; the turn runs without it"})
-	}
+	s.tellUnsupported(t)
 	held := s.held
 	s.held = nil
 	for _, e := range held {
@@ -106,6 +103,21 @@ func (s *session) begin(t *turn) {
 		return
 	}
 	s.start(t)
+}
+
+// tellUnsupported reports the fields of the turn's configuration that its harness cannot honour.
+func (s *session) tellUnsupported(t *turn) {
+	caps := s.harness.Capabilities()
+	fields := unsupported(&t.config, caps)
+	switched := s.began && t.config.Model != s.lastModel
+	if switched && caps.ModelSwitch == protocol.ModelSwitchUnsupported && !slices.Contains(fields, "model") {
+		fields = append(fields, "model")
+	}
+	s.began, s.lastModel = true, t.config.Model
+	for _, field := range fields {
+		s.emit(&protocol.ErrorEvent{TurnID: t.id, Category: protocol.CategoryInvalidRequest, Recoverable: true,
+			Message: "config." + field + ": harness " + string(s.harness.ID()) + " cannot honour it; the turn runs without it"})
+	}
 }
 
 // beginOwn opens a turn that the agent began by itself.
