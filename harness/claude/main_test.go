@@ -1,6 +1,7 @@
 package claude_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -16,5 +17,6 @@ func TestMain(m *testing.M) {
 		serveFake(os.Getenv(fakeVariable))
 		return
 	}
+	_ = flag.Set("test.parallel", "6") // most tests wait for processes; the command line still wins
 	goleak.VerifyTestMain(m)
 }
