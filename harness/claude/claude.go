@@ -2,6 +2,7 @@ package claude
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -108,6 +109,9 @@ func (d *driver) Capabilities() protocol.Capabilities {
 func (d *driver) Open(ctx context.Context, spec harness.Spec) (harness.Session, error) {
 	if err := d.check(spec); err != nil {
 		return nil, err
+	}
+	if d.opts.Resolve == nil {
+		return nil, errors.New("claude: Options.Resolve is missing: name a function that finds the CLI, such as one on package provision")
 	}
 	exe, err := d.opts.Resolve(ctx, spec.Notify)
 	if err != nil {

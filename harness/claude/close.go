@@ -16,8 +16,9 @@ import (
 var errGone = errors.New("claude has exited: open the session again")
 
 const (
-	// stderrLines is how much of stderr goes into an error.
+	// stderrLines and stderrBytes bound how much of stderr goes into an error.
 	stderrLines = 20
+	stderrBytes = 4096
 	// lateExit is how long a CLI that has closed its output may live on.
 	lateExit = 5 * time.Second
 )
@@ -76,11 +77,19 @@ func (s *session) exitError(readErr error) *protocol.TurnError {
 
 // stderr returns the last words of the CLI, to be put into a sentence.
 func (s *session) stderr() string {
-	tail := strings.TrimSpace(s.proc.StderrTail(stderrLines))
+	tail := s.lastWords()
 	if tail == "" {
 		return ""
 	}
 	return ": " + tail
+}
+
+func (s *session) lastWords() string {
+	tail := strings.TrimSpace(s.proc.StderrTail(stderrLines))
+	if cut := len(tail) - stderrBytes; cut > 0 { // a stack of minified code
+		tail = "…" + strings.ToValidUTF8(tail[cut:], "")
+	}
+	return tail
 }
 
 // startFailure explains an exit before the first answer. Most have to do with the configuration, and say so on stderr.
@@ -90,7 +99,7 @@ func (s *session) startFailure() error {
 	reason := s.t.turn.startError
 	s.mu.Unlock()
 	if reason == "" {
-		reason = strings.TrimSpace(s.proc.StderrTail(stderrLines))
+		reason = s.lastWords()
 	}
 	state, _ := s.proc.ExitState()
 	if reason == "" {

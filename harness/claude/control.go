@@ -96,8 +96,15 @@ func (t *translator) elicit(id string, r *controlRequest) {
 	}})
 }
 
+// maxQuestions bounds the questions that are open at once.
+const maxQuestions = 1000
+
 // ask hands a question to the engine under the given key.
 func (t *translator) ask(key string, p *pending) {
+	if len(t.perms) >= maxQuestions {
+		t.send(refusalLine(p.requestID, "too many requests wait for an answer"))
+		return
+	}
 	t.perms[key] = p
 	p.event.Key = key
 	p.event.Decide = func(d harness.Decision) error { return t.decide(key, d) }

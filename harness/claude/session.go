@@ -122,7 +122,9 @@ func (s *session) readLines() error {
 func (s *session) handle(line []byte) {
 	s.mu.Lock()
 	s.t.line(line)
-	s.queued += len(line)
+	if len(s.t.events) > 0 {
+		s.queued += len(line)
+	}
 	out := s.collect()
 	s.mu.Unlock()
 	s.write(out)
@@ -320,7 +322,7 @@ func (s *session) next() (e harness.Event, ok, over bool) {
 	s.queue[0] = nil
 	s.queue = s.queue[1:]
 	if len(s.queue) == 0 {
-		s.queue, s.queued = s.queue[:0], 0
+		s.queue, s.queued = nil, 0 // what a burst has needed is not kept
 		signal(s.drained)
 	}
 	return e, true, false
