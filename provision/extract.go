@@ -2,7 +2,6 @@ package provision
 
 import (
 	"archive/tar"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"agentserver/provision/internal/inflate"
 )
 
 // Bounds on an archive, whatever it says about itself.
@@ -19,6 +20,7 @@ const (
 	defaultUnpacked = 1 << 30 // bytes, where the pin gives no bound
 	maxEntries      = 20_000  // files and folders
 	maxEntryName    = 1024    // bytes of one path
+	maxPadding      = 1 << 20 // bytes behind the end-of-archive mark
 )
 
 // An archiveError is about what an archive holds, as opposed to a failure to write it.
@@ -65,9 +67,9 @@ func createFile(root *os.Root, name string, mode fs.FileMode) (io.WriteCloser, e
 	return root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 }
 
-// extract reads the archive to its end-of-archive mark. What follows the mark is not decompressed.
+// extract reads the archive to its end-of-archive mark, and the padding behind it for the sake of the checksum that follows.
 func (x *extractor) extract(packed io.Reader) error {
-	unpacked, err := gzip.NewReader(packed)
+	unpacked, err := inflate.NewReader(packed)
 	if err != nil {
 		return readError(err)
 	}
@@ -75,7 +77,7 @@ func (x *extractor) extract(packed io.Reader) error {
 	for {
 		header, err := archive.Next()
 		if err == io.EOF {
-			return nil
+			return readPadding(unpacked)
 		}
 		if err != nil {
 			return readError(err)
@@ -86,12 +88,23 @@ func (x *extractor) extract(packed io.Reader) error {
 	}
 }
 
+func readPadding(unpacked io.Reader) error {
+	n, err := io.CopyN(io.Discard, unpacked, maxPadding+1)
+	switch {
+	case n > maxPadding:
+		return refusef("more than %d bytes follow its end", maxPadding)
+	case err == io.EOF:
+		return nil
+	}
+	return readError(err)
+}
+
 // readError tells an archive that is not one from a source that failed.
 func readError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrInsecurePath) {
+	if errors.Is(err, inflate.ErrCorrupt) || errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrInsecurePath) {
 		return refusef("%v", err)
 	}
 	return err

@@ -198,12 +198,34 @@ func TestBombs(t *testing.T) {
 	})
 	t.Run("behind the end of the archive", func(t *testing.T) {
 		packed := pack(t, program)
-		var tail bytes.Buffer
-		zip := gzip.NewWriter(&tail)
-		zip.Write(make([]byte, 32<<20))
-		zip.Close()
-		newFixture(t, newRegistry(t, append(packed, tail.Bytes()...)), nil).mustFind(t, FromDownload)
+		zip, err := gzip.NewReader(bytes.NewReader(packed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		archive, err := io.ReadAll(zip)
+		if err != nil {
+			t.Fatal(err)
+		}
+		newFixture(t, newRegistry(t, compress(append(archive, make([]byte, maxPadding/2)...))), nil).mustFind(t, FromDownload)
+		newFixture(t, newRegistry(t, compress(append(archive, make([]byte, 32<<20)...))), nil).mustFail(t, "bytes follow its end")
 	})
+	t.Run("behind the end of the stream", func(t *testing.T) {
+		packed := append(pack(t, program), compress(make([]byte, 32<<20))...)
+		newFixture(t, newRegistry(t, packed), nil).mustFind(t, FromDownload)
+	})
+	t.Run("wrong checksum", func(t *testing.T) {
+		packed := pack(t, program)
+		packed[len(packed)-8] ^= 1
+		newFixture(t, newRegistry(t, packed), nil).mustFail(t, "the archive is refused")
+	})
+}
+
+func compress(data []byte) []byte {
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	zip.Write(data)
+	zip.Close()
+	return out.Bytes()
 }
 
 func TestRegistryAnswers(t *testing.T) {
