@@ -20,6 +20,9 @@ import (
 // maxQueued is how much of the CLI's output, in bytes, may wait for Recv before reading stops, which makes the pipe hold the CLI back.
 const maxQueued = 32 << 20
 
+// keptQueue is how many events an empty queue keeps room for.
+const keptQueue = 1024
+
 // A session is one CLI process and its translator.
 type session struct {
 	driver *driver
@@ -39,6 +42,7 @@ type session struct {
 	t       *translator
 	spec    harness.Spec // as last applied
 	queue   []harness.Event
+	head    int // queue[head:] is still to be received
 	queued  int // bytes of the lines that the queue came from
 	waiters map[string]chan response
 	gone    bool // ended is closed, or about to be
@@ -177,7 +181,7 @@ func (s *session) write(lines [][]byte) {
 func (s *session) holdBack() {
 	for {
 		s.mu.Lock()
-		full := s.queued > maxQueued && len(s.queue) > 0 && len(s.waiters) == 0
+		full := s.queued > maxQueued && s.head < len(s.queue) && len(s.waiters) == 0
 		s.mu.Unlock()
 		if !full {
 			return
@@ -312,17 +316,20 @@ func (s *session) Recv(ctx context.Context) (harness.Event, error) {
 func (s *session) next() (e harness.Event, ok, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
+	if s.head == len(s.queue) {
 		if s.gone {
 			signal(s.wake) // for the next call
 		}
 		return nil, false, s.gone
 	}
-	e = s.queue[0]
-	s.queue[0] = nil
-	s.queue = s.queue[1:]
-	if len(s.queue) == 0 {
-		s.queue, s.queued = nil, 0 // what a burst has needed is not kept
+	e = s.queue[s.head]
+	s.queue[s.head] = nil
+	s.head++
+	if s.head == len(s.queue) {
+		s.queue, s.head, s.queued = s.queue[:0], 0, 0
+		if cap(s.queue) > keptQueue { // what a burst has needed is not kept
+			s.queue = nil
+		}
 		signal(s.drained)
 	}
 	return e, true, false
@@ -341,7 +348,8 @@ func (s *session) Send(ctx context.Context, turn harness.Turn) error {
 		return s.goneError()
 	}
 	// The end of a turn that the engine has not seen begin would end this one.
-	s.queue = slices.DeleteFunc(s.queue, func(e harness.Event) bool { _, is := e.(harness.TurnEnd); return is })
+	s.queue = slices.DeleteFunc(s.queue[s.head:], func(e harness.Event) bool { _, is := e.(harness.TurnEnd); return is })
+	s.head = 0
 	s.t.begin(id, line)
 	out := s.collect()
 	s.mu.Unlock()
