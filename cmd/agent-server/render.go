@@ -44,7 +44,9 @@ func (r *renderer) event(e protocol.Event) {
 			r.progress(e)
 			return
 		}
-		r.line("· %s", e.Message)
+		if e.Kind != protocol.NoticeRetry { // the error event beside it says the same
+			r.line("· %s", e.Message)
+		}
 	case *protocol.SessionCompaction:
 		r.line("· context compaction: %s", e.Status)
 	case *protocol.SessionCreated:
