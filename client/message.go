@@ -3,8 +3,11 @@ package client
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
+	"sync"
 
 	"agentserver/internal/transport"
 	"agentserver/protocol"
@@ -161,24 +164,55 @@ func decodeSeq(raw []byte) (uint64, error) {
 	return strconv.ParseUint(string(raw), 10, 64)
 }
 
+// parallelRows is from how many rows on a page is decoded by several goroutines: the server waits for the next request meanwhile anyway.
+const parallelRows = 256
+
 func decodeRows(list []byte) ([]row, error) {
-	var rows []row
-	i := 1 // past the bracket
-	for i < len(list) {
+	parts, err := elements(list)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]row, len(parts))
+	workers := 1
+	if len(parts) >= parallelRows {
+		workers = min(runtime.GOMAXPROCS(0), 4)
+	}
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for w := 1; w < workers; w++ {
+		wg.Go(func() { errs[w] = decodeSome(rows, parts, w, workers) })
+	}
+	errs[0] = decodeSome(rows, parts, 0, workers)
+	wg.Wait()
+	return rows, errors.Join(errs...)
+}
+
+// decodeSome decodes the share of one worker: a run of neighbours.
+func decodeSome(rows []row, parts [][]byte, worker, workers int) error {
+	for i := len(parts) * worker / workers; i < len(parts)*(worker+1)/workers; i++ {
+		// A copy, so that one event that a consumer keeps does not keep the whole page in memory.
+		r, err := decodeRow(bytes.Clone(parts[i]))
+		if err != nil {
+			return err
+		}
+		rows[i] = r
+	}
+	return nil
+}
+
+// elements returns the objects of a list.
+func elements(list []byte) ([][]byte, error) {
+	var parts [][]byte
+	for i := 1; i < len(list); { // past the bracket
 		switch list[i] {
 		case '{':
 			end := jsonscan.SkipValue(list, i)
-			// A copy, so that one event that a consumer keeps does not keep the whole page in memory.
-			r, err := decodeRow(bytes.Clone(list[i:end]))
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, r)
+			parts = append(parts, list[i:end])
 			i = end
 		case ' ', '\t', '\r', '\n', ',':
 			i++
 		case ']':
-			return rows, nil
+			return parts, nil
 		default:
 			return nil, fmt.Errorf("events: holds something that is not an object")
 		}

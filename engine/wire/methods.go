@@ -103,12 +103,18 @@ func (c *conn) replay(_ context.Context, _ *transport.Request, p *protocol.Event
 	if err != nil {
 		return nil, err
 	}
-	b := []byte(`{"events":[`)
+	envs := make([][]byte, 0, len(page.Entries))
+	size := 128 // what stands around them
 	for i, e := range page.Entries {
 		env := e.EnvelopeJSON()
-		if p.Limit > 0 && i > 0 && len(b)+len(env) > pageBytes {
+		if p.Limit > 0 && i > 0 && size+len(env) > pageBytes {
 			break
 		}
+		envs = append(envs, env)
+		size += len(env) + 1
+	}
+	b := append(make([]byte, 0, size), `{"events":[`...)
+	for i, env := range envs {
 		if i > 0 {
 			b = append(b, ',')
 		}

@@ -367,6 +367,21 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// TestReplayBySize: a page that was limited in events is also limited in bytes, and never empty; one that was not is whole.
+func TestReplayBySize(t *testing.T) {
+	p := dial(t, newServer(t, wire.Options{}))
+	big := strings.Repeat("x", 3<<20)
+	for i := range 3 {
+		p.ask("1", "turn/start", startParams(t, "s", fmt.Sprint("t", i), big))
+		p.events(protocol.EventTurnEnded)
+	}
+	whole := p.ask("2", "events/replay", `{"sessionId":"s","fromSeq":1}`)
+	limited := p.ask("3", "events/replay", `{"sessionId":"s","fromSeq":1,"limit":1000}`)
+	if len(whole) < 9<<20 || len(limited) < 3<<20 || len(limited) > 5<<20 {
+		t.Errorf("whole %d bytes, limited %d", len(whole), len(limited))
+	}
+}
+
 // TestShutdownRequest: the request is answered, the turn's end is delivered, and the connection ends with 1001.
 func TestShutdownRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
