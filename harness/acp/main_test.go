@@ -1,0 +1,16 @@
+package acp_test
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(agentVariable) != "" {
+		serveAgent(os.Getenv(agentVariable))
+		return
+	}
+	goleak.VerifyTestMain(m)
+}

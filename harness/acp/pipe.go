@@ -1,0 +1,58 @@
+package acp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"agentserver/harness/internal/process"
+	"agentserver/internal/transport"
+)
+
+// A pipe is the agent's standard streams as a message pipe.
+type pipe struct {
+	proc *process.Process
+	// seen hears of every line, on the read loop; the bytes must not be kept.
+	seen func(line []byte)
+	// broken hears once why reading or writing stopped before the agent's output did.
+	broken func(error)
+}
+
+// Read implements [transport.Pipe]. A line over the limit ends the stream: it may have been the one that a turn waits for.
+func (p *pipe) Read(context.Context) ([]byte, error) {
+	for {
+		line, err := p.proc.ReadLine()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				p.broken(err)
+				return nil, &transport.CloseError{Code: transport.CloseAbnormal, Err: err}
+			}
+			return nil, io.EOF
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			p.seen(line)
+			return bytes.Clone(line), nil
+		}
+	}
+}
+
+// Write implements [transport.Pipe]. An agent that takes no input any more is killed.
+func (p *pipe) Write(ctx context.Context, texts ...[]byte) error {
+	for _, text := range texts {
+		err := p.proc.WriteLine(ctx, text)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, process.ErrStdinClosed) {
+			p.broken(err)
+		}
+		return &transport.CloseError{Code: transport.CloseAbnormal, Err: err}
+	}
+	return nil
+}
+
+// Close implements [transport.Pipe]. The agent is gone by then, unless its session could not be made.
+func (p *pipe) Close(transport.CloseCode, string) error {
+	return p.proc.Close(context.Background(), nil)
+}
