@@ -80,7 +80,7 @@ func TestDamaged(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, sample := range samples() {
 		packed := pack(sample[:min(len(sample), 3000)])
-		for range 500 {
+		for range 150 {
 			bad := bytes.Clone(packed)
 			for range 1 + r.IntN(3) {
 				bit := 80 + r.IntN(len(bad)*8-80)
