@@ -139,8 +139,8 @@ func TestNpmInstalls(t *testing.T) {
 }
 
 func TestHostPlaces(t *testing.T) {
-	env := map[string]string{"HOME": "/home/u", "PATH": "/work/node_modules/.bin:.:bin:/a:/work/sub/node_modules/.bin:/other/node_modules/.bin:/a:/b", "NPM_CONFIG_PREFIX": "/npm"}
-	got := hostCandidates(Claude, func(k string) string { return env[k] }, "/work/sub")
+	env := map[string]string{"HOME": "/home/u", "PATH": "/src/node_modules/.bin:.:bin:/a:/src/sub/node_modules/.bin:/other/node_modules/.bin:/a:/b", "NPM_CONFIG_PREFIX": "/npm"}
+	got := hostCandidates(Claude, func(k string) string { return env[k] }, "/src/sub")
 	want := []string{
 		"/a/claude", "/other/node_modules/.bin/claude", "/b/claude", "/home/u/.local/bin/claude", "/home/u/.claude/local/claude",
 		"/home/u/.claude/local/node_modules/.bin/claude", "/npm/bin/claude",
