@@ -42,6 +42,7 @@ type runFlags struct {
 	server, token  string
 	session        string
 	harness        string
+	harnesses      harnessFlags
 	json           bool
 	verify         bool
 	permissions    string
@@ -70,7 +71,8 @@ func newRunCmd(g *globals) *cobra.Command {
 	fl.StringVar(&f.token, "token", os.Getenv("AGENT_SERVER_TOKEN"), "the server's bearer token")
 	fl.Lookup("token").DefValue = "$AGENT_SERVER_TOKEN"
 	fl.StringVar(&f.session, "session", "", "with --server: the session to go on with (default: a new one)")
-	fl.StringVar(&f.harness, "harness", "", "which agent (default: claude-code, or the first that the server has)")
+	fl.StringVar(&f.harness, "harness", "", "which agent: claude-code, codex-app-server, mock, acp, or a known ACP agent such as gemini (default: claude-code)")
+	f.harnesses.register(fl)
 	fl.BoolVar(&f.json, "json", false, "print the events, one envelope a line, instead of text")
 	fl.BoolVar(&f.verify, "verify", false, "check the stream against the contract; exit 1 when it breaks it")
 	fl.StringVar(&f.permissions, "permissions", "ask", "who answers permission requests: ask, allow or deny")
@@ -165,7 +167,10 @@ func (f *runFlags) connect(ctx context.Context, cmd *cobra.Command, g *globals) 
 	if cmd.Flag("log-level").Value.String() == "info" && !cmd.Flag("log-level").Changed {
 		g.logLevel = "warn" // what a server logs is in a person's way
 	}
-	srv, err := newServer(cmd, g, serverOptions{})
+	if f.harness != "" {
+		f.harnesses.names = []string{f.harness}
+	}
+	srv, err := newServer(cmd, g, serverOptions{harnesses: f.harnesses})
 	if err != nil {
 		return nil, nil, err
 	}

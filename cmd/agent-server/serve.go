@@ -26,7 +26,7 @@ type serveFlags struct {
 	dial        string
 	token       string
 	origins     []string
-	harnesses   []string
+	harnesses   harnessFlags
 	limits      limitFlags
 }
 
@@ -50,7 +50,8 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.token, "token", os.Getenv("AGENT_SERVER_TOKEN"), "the bearer token that WebSocket clients must send, and that --dial sends")
 	fs.Lookup("token").DefValue = "$AGENT_SERVER_TOKEN"
 	fs.StringSliceVar(&f.origins, "origin", nil, "web pages on these `hosts` may connect too (patterns such as *.example.com)")
-	fs.StringSliceVar(&f.harnesses, "harness", nil, "offer only these `harnesses` (default: all)")
+	fs.StringSliceVar(&f.harnesses.names, "harness", nil, "offer only these `harnesses`, well-known ACP agents such as gemini among them (default: all native ones)")
+	f.harnesses.register(fs)
 	f.limits.register(fs)
 }
 

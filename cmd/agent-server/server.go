@@ -25,7 +25,7 @@ type server struct {
 
 // serverOptions are what `serve` and `run` choose.
 type serverOptions struct {
-	harnesses []string
+	harnesses harnessFlags
 	token     string
 	origins   []string
 	limits    limitFlags
@@ -40,7 +40,7 @@ func newServer(cmd *cobra.Command, g *globals, o serverOptions) (*server, error)
 	if err != nil {
 		return nil, err
 	}
-	registry, err := newHarnesses(o.harnesses, p)
+	registry, err := newHarnesses(&o.harnesses, p)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
