@@ -56,7 +56,7 @@ func newRootCmd() *cobra.Command {
 	f.BoolVar(&g.logJSON, "log-json", false, "write the log as JSON, one object a line")
 	g.provision.register(f)
 	serve.register(cmd.Flags())
-	cmd.AddCommand(newServeCmd(g), newRunCmd(g), newVersionCmd(), newSchemaCmd())
+	cmd.AddCommand(newServeCmd(g), newRunCmd(g), newVersionCmd(), newSchemaCmd(), newCheckCmd())
 	cmd.AddCommand(provisionCommands(g)...)
 	return cmd
 }
