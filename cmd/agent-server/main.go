@@ -29,6 +29,8 @@ const (
 )
 
 func main() {
+	// A closed stdout is an error to be handled like any other. Ignoring the signal would be inherited by the agents; catching it is not.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	code := execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
