@@ -12,7 +12,8 @@ import (
 	"strings"
 	"syscall"
 
-	"agentserver/provision/internal/inflate"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
 )
 
 // Bounds on an archive, whatever it says about itself.
@@ -69,10 +70,12 @@ func createFile(root *os.Root, name string, mode fs.FileMode) (io.WriteCloser, e
 
 // extract reads the archive to its end-of-archive mark, and the padding behind it for the sake of the checksum that follows.
 func (x *extractor) extract(packed io.Reader) error {
-	unpacked, err := inflate.NewReader(packed)
+	unpacked, err := gzip.NewReader(packed)
 	if err != nil {
 		return readError(err)
 	}
+	defer unpacked.Close()
+	unpacked.Multistream(false) // the first member is the archive
 	archive := tar.NewReader(unpacked)
 	for {
 		header, err := archive.Next()
@@ -99,12 +102,18 @@ func readPadding(unpacked io.Reader) error {
 	return readError(err)
 }
 
+// isCorrupt reports whether an error is about the bytes of a gzip stream.
+func isCorrupt(err error) bool {
+	var damaged flate.CorruptInputError
+	return errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &damaged)
+}
+
 // readError tells an archive that is not one from a source that failed.
 func readError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, inflate.ErrCorrupt) || errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrInsecurePath) {
+	if isCorrupt(err) || errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrInsecurePath) {
 		return refusef("%v", err)
 	}
 	return err
