@@ -56,5 +56,8 @@ bench: ## ratios against a floor taken in the same run, and the micro-benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./protocol/... ./engine/... ./client/... ./harness/...
 	$(GO) run ./internal/bench
 
+release: ## static binaries for linux and darwin, amd64 and arm64, with checksums, in dist/
+	VERSION='$(VERSION)' COMMIT='$(COMMIT)' REGISTRY='$(REGISTRY)' sh tools/release.sh
+
 clean:
 	rm -rf bin dist
