@@ -229,7 +229,9 @@ func (s *session) authError(e *transport.Error, methods []authMethod, why string
 // startError explains why no session came about.
 func (s *session) startError(err error, step string) error {
 	var agentError *transport.Error
-	switch {
+	switch _, explained := errors.AsType[*harness.Error](err); {
+	case explained:
+		return err
 	case errors.Is(err, errGone):
 		return s.startFailure()
 	case errors.Is(err, context.DeadlineExceeded):
@@ -240,7 +242,7 @@ func (s *session) startError(err error, step string) error {
 		if agentError.Code == codeAuthRequired {
 			return s.authError(agentError, s.agent.AuthMethods, "")
 		}
-		return &harness.Error{Category: protocol.Classify(httpStatus(agentError.Code), text), Err: err, Message: s.t.name + " refused " + step + ": " + text + s.lastWords()}
+		return &harness.Error{Category: classify(agentError.Code, text), Err: err, Message: s.t.name + " refused " + step + ": " + text + s.lastWords()}
 	}
 	return err
 }

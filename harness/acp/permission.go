@@ -29,7 +29,7 @@ func (t *translator) permission(requestID string, params []byte, reply func(resu
 		t.answer(q, cancelledOutcome)
 		return
 	}
-	q.call = t.upsert(&p.ToolCall)
+	q.call = t.upsert(&p.ToolCall, true)
 	t.closeText()
 	q.call.running = true
 	t.showTool(q.call)

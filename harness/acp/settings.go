@@ -85,7 +85,7 @@ func (s *settings) find(kind settingKind) (choice, bool) {
 			c.values = append(c.values, configValue{Value: m.ID, Name: m.Name})
 		}
 		return c, true
-	case s.modes != nil && (kind == kindThought) == s.modes.areThoughts() && kind != kindModel:
+	case s.modes != nil && (kind == kindThought) == s.modesAreThoughts() && kind != kindModel:
 		c := choice{method: "session/set_mode", current: s.modes.Current}
 		for _, m := range s.modes.Available {
 			c.values = append(c.values, configValue{Value: m.ID, Name: m.Name})
@@ -95,15 +95,25 @@ func (s *settings) find(kind settingKind) (choice, bool) {
 	return choice{}, false
 }
 
-// areThoughts reports whether the modes are thinking levels, as pi's are.
-func (m *modeState) areThoughts() bool {
+// modesAreThoughts reports whether the modes are thinking levels, as pi's are.
+func (s *settings) modesAreThoughts() bool {
+	words := []string{"low", "medium", "high"}
+	need := 2
+	for i := range s.options {
+		if o := &s.options[i]; o.kind() == kindThought {
+			words, need = nil, len(s.modes.Available)
+			for _, v := range flatten(o.Options) {
+				words = append(words, plainWord(v.Value))
+			}
+		}
+	}
 	n := 0
-	for _, mode := range m.Available {
-		if slices.Contains([]string{"low", "medium", "high"}, plainWord(mode.ID)) {
+	for _, mode := range s.modes.Available {
+		if slices.Contains(words, plainWord(mode.ID)) {
 			n++
 		}
 	}
-	return n >= 2
+	return n >= max(need, 1)
 }
 
 func flatten(values []configValue) []configValue {

@@ -16,6 +16,7 @@ type textState struct {
 	messageID string
 	text      strings.Builder
 	blank     string // white space that is held back until more follows: some agents send a stray line break
+	chunk     string // the last piece
 	after     bool   // a tool call or plan came since the last text: the next one is another message
 	last      string // the id of the last message
 }
@@ -39,7 +40,7 @@ func (t *translator) chunk(u *update, typ protocol.DeltaType) {
 		t.closeText()
 	}
 	if s.key == "" {
-		text := s.blank + block.Text
+		text := strings.TrimLeft(s.blank+block.Text, "\r\n")
 		if strings.TrimSpace(text) == "" {
 			s.blank = text[:min(len(text), 4096)]
 			return
@@ -48,6 +49,7 @@ func (t *translator) chunk(u *update, typ protocol.DeltaType) {
 		block.Text = text
 	}
 	s.text.WriteString(block.Text)
+	s.chunk = block.Text
 	t.turn.said = true
 	t.show(harness.Delta{Key: s.key, Type: typ, Text: block.Text})
 }
@@ -78,13 +80,12 @@ func (t *translator) closeText() {
 	s.text.Reset()
 }
 
-// lastText is the text that the turn ended with, if it ended with one.
-func (t *translator) lastText() string {
+// lastChunk is the last piece of the text that the turn ends with, if it ends with one.
+func (t *translator) lastChunk() string {
 	if t.text.key == "" || t.text.typ != protocol.DeltaText {
 		return ""
 	}
-	text := t.text.text.String()
-	return strings.TrimSpace(text[max(0, len(text)-2000):])
+	return strings.TrimSpace(t.text.chunk[:min(len(t.text.chunk), 2000)])
 }
 
 // media takes content that is no text.

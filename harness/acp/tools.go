@@ -13,6 +13,7 @@ import (
 // A tool is a call as far as it is known. It may first be seen in an update or in a permission request.
 type tool struct {
 	id, title, name string
+	key             string // of the part: the id, unless the agent has used that before
 	kind            string
 	status          string
 	content         []toolContent
@@ -28,14 +29,23 @@ type tool struct {
 	turn            int // the turn that it was last seen in
 }
 
-// upsert merges what is told about a call into what is known.
-func (t *translator) upsert(f *toolFields) *tool {
+// upsert merges what is told about a call into what is known. An agent that announces an id again in a later turn means another call.
+func (t *translator) upsert(f *toolFields, announces bool) *tool {
 	c := t.tools[f.ToolCallID]
+	if c != nil && announces && c.over && t.turn.active && c.turn != t.turn.number {
+		t.order = slices.DeleteFunc(t.order, func(id string) bool { return id == c.id })
+		c = nil
+	}
 	if c == nil {
-		c = &tool{id: f.ToolCallID}
+		c = &tool{id: f.ToolCallID, key: f.ToolCallID}
+		if t.keys[c.key] {
+			c.key += "#" + itoa(t.turn.number)
+		}
+		t.keys[c.key] = true
 		t.tools[f.ToolCallID] = c
 		t.order = append(t.order, f.ToolCallID)
 		if len(t.order) > maxTools {
+			delete(t.keys, t.tools[t.order[0]].key)
 			delete(t.tools, t.order[0])
 			t.order = t.order[1:]
 		}
@@ -182,6 +192,8 @@ func (t *translator) showTool(c *tool) {
 	switch {
 	case c.status == "completed":
 		state = c.completed()
+	case c.status == "failed" && t.turn.cancelled:
+		state = &protocol.ToolCancelled{Input: c.input}
 	case c.status == "failed":
 		state = &protocol.ToolFailed{Input: c.input, Error: orElse(c.outputText(), c.failedText())}
 	case c.status == "in_progress" || c.input != nil || c.running:
@@ -192,7 +204,7 @@ func (t *translator) showTool(c *tool) {
 	}
 	late := !t.turn.active && c.shown // the update of a part that the engine has: it opens no turn
 	c.over, c.shown = c.ended(), true
-	if u := (harness.PartUpdate{Key: c.id, Part: c.part(state)}); late {
+	if u := (harness.PartUpdate{Key: c.key, Part: c.part(state)}); late {
 		t.emit(u)
 	} else {
 		t.show(u)
@@ -346,7 +358,7 @@ func (t *translator) closeTools(cancelled bool) {
 			state = &protocol.ToolFailed{Input: c.input, Error: orElse(c.outputText(), "The agent ended its turn without saying how this call ended.")}
 		}
 		c.over = true
-		t.emit(harness.PartUpdate{Key: c.id, Part: c.part(state)})
+		t.emit(harness.PartUpdate{Key: c.key, Part: c.part(state)})
 	}
 }
 

@@ -57,7 +57,8 @@ type translator struct {
 	text  textState
 	parts int // counts parts, for keys
 	tools map[string]*tool
-	order []string // of tools, oldest first
+	keys  map[string]bool // of their parts
+	order []string        // of tools, oldest first
 	perms map[string]*pending
 	asked int // counts permission requests, for keys
 	plans int // counts plans, for keys
@@ -73,7 +74,7 @@ func newTranslator() *translator {
 	return &translator{
 		name: "the agent", log: slog.New(slog.DiscardHandler), asks: true, stderr: func() string { return "" }, sessionCancel: func() {},
 		decide: func(string, harness.Decision) error { return nil },
-		tools:  map[string]*tool{}, perms: map[string]*pending{}, unknown: map[string]bool{},
+		tools:  map[string]*tool{}, keys: map[string]bool{}, perms: map[string]*pending{}, unknown: map[string]bool{},
 	}
 }
 
@@ -159,7 +160,7 @@ func (t *translator) dispatch(u *update) {
 			return
 		}
 		t.closeText()
-		t.showTool(t.upsert(&u.toolFields))
+		t.showTool(t.upsert(&u.toolFields, u.Kind == "tool_call"))
 	case "plan":
 		t.plan(u.Entries)
 	case "available_commands_update":

@@ -2,6 +2,7 @@ package acp
 
 import (
 	"encoding/json"
+	"regexp"
 	"strconv"
 
 	"agentserver/harness"
@@ -72,7 +73,7 @@ func (t *translator) answered(raw json.RawMessage, failure *transport.Error) {
 
 func (t *translator) failed(e *transport.Error) harness.TurnEnd {
 	text := t.redact.text(errorText(e))
-	category := protocol.Classify(httpStatus(e.Code), text)
+	category := classify(e.Code, text)
 	switch e.Code {
 	case codeAuthRequired:
 		category = protocol.CategoryAuth
@@ -87,12 +88,18 @@ func (t *translator) failed(e *transport.Error) harness.TurnEnd {
 	return harness.TurnEnd{StopReason: protocol.StopError, Error: &protocol.TurnError{Category: category, Message: t.name + ": " + orElse(text, "the turn failed")}}
 }
 
-// httpStatus returns the status that some agents use as an error code; 0 when code is none.
-func httpStatus(code int64) int {
+// statusInText finds the HTTP status in what an agent passes on of its provider's error.
+var statusInText = regexp.MustCompile(`(?:^|Error: |status(?:Code)?:? )([45]\d\d)\b`)
+
+// classify sorts an error. Some agents use the provider's HTTP status as its code, others put it into the text.
+func classify(code int64, text string) protocol.ErrorCategory {
+	status := 0
 	if code >= 400 && code < 600 {
-		return int(code)
+		status = int(code)
+	} else if m := statusInText.FindStringSubmatch(text); m != nil {
+		status, _ = strconv.Atoi(m[1])
 	}
-	return 0
+	return protocol.Classify(status, text)
 }
 
 var stopReasons = map[string]protocol.StopReason{
@@ -123,7 +130,7 @@ func (t *translator) judge(end *harness.TurnEnd) {
 	}
 	switch {
 	case t.turn.systemError:
-		text := orElse(t.lastText(), "the model failed")
+		text := t.redact.text(orElse(t.lastChunk(), "the model failed"))
 		end.StopReason = protocol.StopError
 		end.Error = &protocol.TurnError{Category: protocol.Classify(0, text), Message: t.name + ": " + text}
 	case !t.turn.said:
@@ -181,6 +188,9 @@ func (t *translator) endTurn(end harness.TurnEnd) {
 	t.closeTools(cancelled)
 	t.closePlan()
 	end.Cost = costSince(tn.costBefore, t.cost)
+	if tn.costBefore == nil && t.resumed != nil && *t.resumed {
+		end.Cost = nil // the total may hold what the session has cost before
+	}
 	end.Meta = t.meta()
 	t.emit(end)
 	t.confirm()
@@ -233,7 +243,7 @@ func (t *translator) interrupt() <-chan struct{} {
 // quiet reports whether a turn is open that the agent's own words opened, and that nothing will end.
 func (t *translator) quiet() bool { return t.opened && !t.turn.active && len(t.perms) == 0 }
 
-// tokens unfolds the counts. Agents differ in whether the input holds the cached tokens and the output the thoughts: the total tells.
+// tokens unfolds the counts; nil when all are zero. Agents differ in whether the input holds the cached tokens and the output the thoughts: the total tells.
 func (c *tokenCount) tokens() *protocol.Tokens {
 	in, out := max(c.Input, c.SnakeInput, 0), max(c.Output, c.SnakeOutput, 0)
 	read, write, thought := max(c.CachedRead, 0), max(c.CachedWrite, 0), max(c.Thought, 0)
@@ -248,6 +258,9 @@ func (c *tokenCount) tokens() *protocol.Tokens {
 		}
 	case c.Total == in+out+cached+thought && thought > 0:
 		out += thought
+	}
+	if in+out+read+write+thought == 0 {
+		return nil
 	}
 	tokens := &protocol.Tokens{Input: in, Output: out, Reasoning: thought}
 	if read+write > 0 {
@@ -265,6 +278,9 @@ func (t *translator) addTokens(u *update) {
 		return
 	}
 	more, sum := meta.Usage.tokens(), t.turn.tokens
+	if more == nil {
+		return
+	}
 	if sum == nil {
 		t.turn.tokens = more
 		return

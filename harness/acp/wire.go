@@ -258,7 +258,7 @@ type promptResult struct {
 
 // errorText returns what an agent's error says to a person.
 func errorText(e *transport.Error) string {
-	message := strings.TrimSpace(e.Message)
+	message := strings.TrimPrefix(strings.TrimSpace(e.Message), "Internal error: ")
 	detail := ""
 	var data struct {
 		Details string `json:"details"`
