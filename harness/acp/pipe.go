@@ -44,9 +44,9 @@ func (p *pipe) Write(ctx context.Context, texts ...[]byte) error {
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, process.ErrStdinClosed) {
+		if errors.Is(err, process.ErrStdinStalled) {
 			p.broken(err)
-		}
+		} // else it has closed its input, and the end of its output tells more
 		return &transport.CloseError{Code: transport.CloseAbnormal, Err: err}
 	}
 	return nil
