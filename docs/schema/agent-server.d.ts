@@ -4,11 +4,11 @@
 /** ErrorCategory sorts the errors of events, for machines (open). */
 export type ErrorCategory = "auth" | "rate_limit" | "usage_limit" | "context_limit" | "network" | "abort" | "invalid_request" | "process_exit" | "internal" | (string & {});
 
-/** ErrorEvent reports an error. Recoverable says that the turn goes on; the end of a turn is always [TurnEnded]. */
+/** ErrorEvent reports an error. `recoverable` says that the turn goes on; the end of a turn is always `TurnEnded`. */
 export interface ErrorEvent {
   type: "error";
   sessionId?: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   turnId?: string;
@@ -22,7 +22,7 @@ export interface ErrorEvent {
 export interface MessageEnded {
   type: "message.ended";
   sessionId: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   turnId: string;
@@ -33,7 +33,7 @@ export interface MessageEnded {
 export interface MessagePart {
   type: "message.part";
   sessionId: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   turnId: string;
@@ -47,7 +47,7 @@ export interface MessagePart {
 export interface MessagePartDelta {
   type: "message.part.delta";
   sessionId: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   turnId: string;
@@ -65,15 +65,15 @@ export type Role = "user" | "assistant" | (string & {});
 export interface MessageStarted {
   type: "message.started";
   sessionId: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   turnId: string;
   messageId: string;
-  /** OutputIndex orders the messages of a turn; the user echo is 0. */
+  /** `outputIndex` orders the messages of a turn; the user echo is 0. */
   outputIndex: number;
   role: Role;
-  /** ParentToolCallID is the tool call under which a sub-agent speaks. */
+  /** `parentToolCallId` is the tool call under which a sub-agent speaks. */
   parentToolCallId?: string;
   model?: string;
 }
@@ -81,13 +81,13 @@ export interface MessageStarted {
 /** ToolKind sorts tools for display (open). */
 export type ToolKind = "read" | "edit" | "delete" | "move" | "search" | "execute" | "think" | "fetch" | "switch_mode" | "task" | "other" | (string & {});
 
-/** Location is a place that a tool works on. Line counts from 1; 0 means the whole file. */
+/** Location is a place that a tool works on. `line` counts from 1; 0 means the whole file. */
 export interface Location {
   path: string;
   line?: number;
 }
 
-/** PermissionTool describes the call that wants to run. ToolCallID is the [ToolPart.ToolCallID] of the part that shows it, where there is one. */
+/** PermissionTool describes the call that wants to run. `toolCallId` is the `ToolPart.toolCallId` of the part that shows it, where there is one. */
 export interface PermissionTool {
   toolCallId?: string;
   toolName: string;
@@ -107,11 +107,11 @@ export interface PermissionOption {
   kind: OptionKind;
 }
 
-/** PermissionRequested asks whether a tool may run. It is answered with `permission/respond` and resolved by exactly one [PermissionResolved] before its turn ends. */
+/** PermissionRequested asks whether a tool may run. It is answered with `permission/respond` and resolved by exactly one `PermissionResolved` before its turn ends. */
 export interface PermissionRequested {
   type: "permission.requested";
   sessionId: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   turnId: string;
@@ -124,7 +124,7 @@ export interface PermissionRequested {
 /** OutcomeKind says how a permission request was resolved. The set is closed. */
 export type OutcomeKind = "selected" | "cancelled";
 
-/** PermissionOutcome is {outcome:"selected", optionId, updatedInput?} or {outcome:"cancelled"}. UpdatedInput is what runs in place of the requested input; the call is denied where the harness cannot express that. */
+/** PermissionOutcome is {outcome:"selected", optionId, updatedInput?} or {outcome:"cancelled"}. `updatedInput` is what runs in place of the requested input; the call is denied where the harness cannot express that. */
 export interface PermissionOutcome {
   outcome: OutcomeKind;
   optionId?: string;
@@ -135,7 +135,7 @@ export interface PermissionOutcome {
 export interface PermissionResolved {
   type: "permission.resolved";
   sessionId: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   turnId: string;
@@ -143,11 +143,11 @@ export interface PermissionResolved {
   outcome: PermissionOutcome;
 }
 
-/** Raw is a message of the agent as it came; only with [RunConfig.IncludeRaw], and with no promise of stability. */
+/** Raw is a message of the agent as it came; only with `RunConfig.includeRaw`, and with no promise of stability. */
 export interface Raw {
   type: "raw";
   sessionId: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   turnId: string;
@@ -161,22 +161,22 @@ export type CompactionStatus = "in_progress" | "completed" | "failed" | "cancell
 /** CompactionTrigger says what started a compaction (open). */
 export type CompactionTrigger = "auto" | "manual" | (string & {});
 
-/** SessionCompaction says that the harness shortens, or shortened, its context. It is an upsert by CompactionID; the first one fixes its place. */
+/** SessionCompaction says that the harness shortens, or shortened, its context. It is an upsert by `compactionId`; the first one fixes its place. */
 export interface SessionCompaction {
   type: "session.compaction";
   sessionId: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   turnId: string;
   compactionId: string;
   status: CompactionStatus;
   trigger?: CompactionTrigger;
-  /** PreTokens and PostTokens are the context's size before and after. */
+  /** `preTokens` and `postTokens` are the context's size before and after. */
   preTokens?: number;
   postTokens?: number;
   summary?: string;
-  /** AbstractsIDs are the ids of the messages that the summary stands for. */
+  /** `abstractsIds` are the ids of the messages that the summary stands for. */
   abstractsIds?: string[];
 }
 
@@ -184,13 +184,13 @@ export interface SessionCompaction {
 export interface SessionCreated {
   type: "session.created";
   sessionId: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   nativeSessionId: string;
   harness: string;
   model?: string;
-  /** Resumed is present only when the turn asked to resume; false says that the context was lost. */
+  /** `resumed` is present only when the turn asked to resume; false says that the context was lost. */
   resumed?: boolean;
 }
 
@@ -201,7 +201,7 @@ export type EndReason = "idle" | "replaced" | "released" | "shutdown" | (string 
 export interface SessionEnded {
   type: "session.ended";
   sessionId: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   reason: EndReason;
@@ -210,7 +210,7 @@ export interface SessionEnded {
 /** NoticeKind sorts notices (open). */
 export type NoticeKind = "provisioning" | "retry" | "rate_limit" | "warning" | (string & {});
 
-/** Progress is how far something has come. Total is 0 when it is not known; Unit is "bytes", "attempts", …. */
+/** Progress is how far something has come. `total` is absent or 0 when it is not known; `unit` is "bytes", "attempts", …. */
 export interface Progress {
   done: number;
   total: number;
@@ -221,7 +221,7 @@ export interface Progress {
 export interface SessionNotice {
   type: "session.notice";
   sessionId: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   turnId?: string;
@@ -230,33 +230,33 @@ export interface SessionNotice {
   progress?: Progress;
 }
 
-/** Cost is an amount of money: {amount, currency}, as ACP writes it (RFD 0002). */
+/** Cost is an amount of money: {amount, currency}. */
 export interface Cost {
   amount: number;
-  /** Currency is an ISO 4217 code; "USD" when absent. */
+  /** `currency` is an ISO 4217 code; "USD" when absent. */
   currency?: string;
 }
 
-/** SessionUsage is the context gauge: how much of the model's window the conversation fills. It is not the bill; see [TurnEnded.Tokens]. */
+/** SessionUsage is the context gauge: how much of the model's window the conversation fills. It is not the bill; see `TurnEnded.tokens`. */
 export interface SessionUsage {
   type: "session.usage";
   sessionId: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   turnId: string;
-  /** Used is in tokens. */
+  /** `used` is in tokens. */
   used: number;
-  /** Size is the window, in tokens; 0 when it is not known. */
+  /** `size` is the window, in tokens; absent or 0 when it is not known. */
   size?: number;
-  /** Cost is the session's so far, where the harness reports it. */
+  /** `cost` is the session's so far, where the harness reports it. */
   cost?: Cost;
 }
 
 /** StopReason says why a turn ended (open). */
 export type StopReason = "end_turn" | "max_tokens" | "max_turn_requests" | "refusal" | "cancelled" | "error" | (string & {});
 
-/** CacheTokens counts tokens read from and written to the provider's prompt cache; the ephemeral counts are parts of Write. */
+/** CacheTokens counts tokens read from and written to the provider's prompt cache; the ephemeral counts are parts of `write`. */
 export interface CacheTokens {
   read: number;
   write: number;
@@ -264,9 +264,9 @@ export interface CacheTokens {
   writeEphemeral1h?: number;
 }
 
-/** Tokens counts a turn's tokens. Billed input is Input + Cache.Read + Cache.Write; Reasoning is part of Output. */
+/** Tokens counts a turn's tokens. Billed input is `input` + `cache.read` + `cache.write`; `reasoning` is part of `output`. */
 export interface Tokens {
-  /** Input excludes cached tokens. */
+  /** `input` excludes cached tokens. */
   input: number;
   output: number;
   reasoning?: number;
@@ -283,46 +283,46 @@ export interface TurnError {
 export interface TurnEnded {
   type: "turn.ended";
   sessionId: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   turnId: string;
   stopReason: StopReason;
-  /** FinishReason is the provider's own word. */
+  /** `finishReason` is the provider's own word. */
   finishReason?: string;
-  /** Tokens is what this turn used, not a running total. */
+  /** `tokens` is what this turn used, not a running total. */
   tokens?: Tokens;
-  /** Cost is what this turn cost, not a running total. */
+  /** `cost` is what this turn cost, not a running total. */
   cost?: Cost;
-  /** Error is present when StopReason is "error". */
+  /** `error` is present when `stopReason` is "error". */
   error?: TurnError;
 }
 
-/** TurnStarted opens a turn. Its `_meta` holds [MetaOrigin] when the agent began the turn by itself. */
+/** TurnStarted opens a turn. Its `_meta` holds "agent-server/origin" when the agent began the turn by itself. */
 export interface TurnStarted {
   type: "turn.started";
   sessionId: string;
-  /** Timestamp is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
+  /** `timestamp` is when the engine made the event, in milliseconds since the Unix epoch. Never take order from it. */
   timestamp: number;
   _meta?: { [key: string]: unknown };
   turnId: string;
 }
 
-/** A event of a type that is not described here: keep it in its place. */
+/** An event of a type that is not described here: keep it in its place. */
 export interface UnknownEvent {
   type: string;
 }
 
-/** An Event is one entry of a session's history. The union is sealed: its members are the pointer types of the table below and [UnknownEvent]. Switch on the type, with a default for what is not handled. */
-export type Event = ErrorEvent | MessageEnded | MessagePart | MessagePartDelta | MessageStarted | PermissionRequested | PermissionResolved | Raw | SessionCompaction | SessionCreated | SessionEnded | SessionNotice | SessionUsage | TurnEnded | TurnStarted | UnknownEvent;
+/** An Event is one entry of a session's history. Events of other types may come (`UnknownEvent`): have a default for them. */
+export type Event = ErrorEvent | MessageEnded | MessagePart | MessagePartDelta | MessageStarted | PermissionRequested | PermissionResolved | Raw | SessionCompaction | SessionCreated | SessionEnded | SessionNotice | SessionUsage | TurnEnded | TurnStarted;
 
-/** FilePart is a file: exactly one of Data (base64) and URL is set. */
+/** FilePart is a file: exactly one of `data` (base64) and `url` is set. */
 export interface FilePart {
   type: "file";
   id: string;
   sessionId: string;
   messageId: string;
-  /** ParentToolCallID is the tool call under which a sub-agent made the part. */
+  /** `parentToolCallId` is the tool call under which a sub-agent made the part. */
   parentToolCallId?: string;
   _meta?: { [key: string]: unknown };
   data?: string;
@@ -331,13 +331,13 @@ export interface FilePart {
   filename?: string;
 }
 
-/** ImagePart is a picture: exactly one of Data (base64) and URL is set. */
+/** ImagePart is a picture: exactly one of `data` (base64) and `url` is set. */
 export interface ImagePart {
   type: "image";
   id: string;
   sessionId: string;
   messageId: string;
-  /** ParentToolCallID is the tool call under which a sub-agent made the part. */
+  /** `parentToolCallId` is the tool call under which a sub-agent made the part. */
   parentToolCallId?: string;
   _meta?: { [key: string]: unknown };
   data?: string;
@@ -345,22 +345,22 @@ export interface ImagePart {
   mimeType: string;
 }
 
-/** PartState says whether a text or reasoning part still grows. Empty means that the sender did not say. */
+/** PartState says whether a text or reasoning part still grows. It is absent when the sender did not say. */
 export type PartState = "streaming" | "done" | (string & {});
 
-/** TimeSpan is when something began and ended, in milliseconds since the Unix epoch. End is 0 while it goes on. */
+/** TimeSpan is when something began and ended, in milliseconds since the Unix epoch. `end` is absent while it goes on. */
 export interface TimeSpan {
   start: number;
   end?: number;
 }
 
-/** ReasoningPart is a thought of the model. ProviderMetadata is {"redacted":true} for a redacted one. */
+/** ReasoningPart is a thought of the model. `providerMetadata` is {"redacted":true} for a redacted one. */
 export interface ReasoningPart {
   type: "reasoning";
   id: string;
   sessionId: string;
   messageId: string;
-  /** ParentToolCallID is the tool call under which a sub-agent made the part. */
+  /** `parentToolCallId` is the tool call under which a sub-agent made the part. */
   parentToolCallId?: string;
   _meta?: { [key: string]: unknown };
   text: string;
@@ -375,7 +375,7 @@ export interface TextPart {
   id: string;
   sessionId: string;
   messageId: string;
-  /** ParentToolCallID is the tool call under which a sub-agent made the part. */
+  /** `parentToolCallId` is the tool call under which a sub-agent made the part. */
   parentToolCallId?: string;
   _meta?: { [key: string]: unknown };
   text: string;
@@ -396,17 +396,17 @@ export interface ToolPart {
   id: string;
   sessionId: string;
   messageId: string;
-  /** ParentToolCallID is the tool call under which a sub-agent made the part. */
+  /** `parentToolCallId` is the tool call under which a sub-agent made the part. */
   parentToolCallId?: string;
   _meta?: { [key: string]: unknown };
-  /** ToolCallID is the provider's id of the call. */
+  /** `toolCallId` is the provider's id of the call. */
   toolCallId: string;
-  /** ToolName is the provider's own name. */
+  /** `toolName` is the provider's own name. */
   toolName: string;
   kind?: ToolKind;
   title?: string;
   locations?: Location[];
-  /** Subagent is present when the call runs a sub-agent; the kind is then [ToolKindTask]. */
+  /** `subagent` is present when the call runs a sub-agent; the kind is then "task". */
   subagent?: Subagent;
   state: ToolState;
 }
@@ -416,22 +416,22 @@ export interface UnknownPart {
   type: string;
 }
 
-/** A Part is a piece of a message. The union is sealed: its members are the pointer types of the table below and [UnknownPart]. */
-export type Part = FilePart | ImagePart | ReasoningPart | TextPart | ToolPart | UnknownPart;
+/** A Part is a piece of a message. Parts of other types may come (`UnknownPart`): have a default for them. */
+export type Part = FilePart | ImagePart | ReasoningPart | TextPart | ToolPart;
 
-/** ReasoningDelta appends to a [ReasoningPart]. */
+/** ReasoningDelta appends to a `ReasoningPart`. */
 export interface ReasoningDelta {
   type: "reasoning";
   text: string;
 }
 
-/** TextDelta appends to a [TextPart]. */
+/** TextDelta appends to a `TextPart`. */
 export interface TextDelta {
   type: "text";
   text: string;
 }
 
-/** ToolInputDelta appends Input, a piece of JSON text, to the partialInput of a pending [ToolPart]. */
+/** ToolInputDelta appends `input`, a piece of JSON text, to the partialInput of a pending `ToolPart`. */
 export interface ToolInputDelta {
   type: "tool_input";
   toolCallId: string;
@@ -444,10 +444,10 @@ export interface UnknownDelta {
   type: string;
 }
 
-/** A Delta is what a [MessagePartDelta] appends. The union is sealed: its members are the types of the table below and [UnknownDelta]. */
-export type Delta = ReasoningDelta | TextDelta | ToolInputDelta | UnknownDelta;
+/** A Delta is what a `MessagePartDelta` appends. Deltas of other types may come (`UnknownDelta`): leave them out. */
+export type Delta = ReasoningDelta | TextDelta | ToolInputDelta;
 
-/** ToolCancelled is a call that was stopped. When its input was never whole, Input is {} and `_meta` holds [MetaPartialInput]. */
+/** ToolCancelled is a call that was stopped. When its input was never whole, `input` is {} and `_meta` holds "agent-server/partialInput". */
 export interface ToolCancelled {
   status: "cancelled";
   input: unknown;
@@ -462,13 +462,13 @@ export interface ToolContent {
   data?: string;
   mimeType?: string;
   path?: string;
-  /** OldText is nil for a file that was created. */
+  /** `oldText` is absent for a file that was created. */
   oldText?: string;
   newText?: string;
   terminalId?: string;
 }
 
-/** ToolCompleted is a call that succeeded. Output is the text that the model saw, Content is for display, Metadata for machines (exitCode, …). */
+/** ToolCompleted is a call that succeeded. `output` is the text that the model saw, `content` is for display, `metadata` for machines (exitCode, …). */
 export interface ToolCompleted {
   status: "completed";
   input: unknown;
@@ -480,7 +480,7 @@ export interface ToolCompleted {
   _meta?: { [key: string]: unknown };
 }
 
-/** ToolFailed is a call that failed or was refused. Error is the text that the model saw. */
+/** ToolFailed is a call that failed or was refused. `error` is the text that the model saw. */
 export interface ToolFailed {
   status: "failed";
   input: unknown;
@@ -489,7 +489,7 @@ export interface ToolFailed {
   _meta?: { [key: string]: unknown };
 }
 
-/** ToolInProgress is a call that waits for permission or runs. Input is any JSON value. */
+/** ToolInProgress is a call that waits for permission or runs. `input` is any JSON value. */
 export interface ToolInProgress {
   status: "in_progress";
   input: unknown;
@@ -498,24 +498,24 @@ export interface ToolInProgress {
   _meta?: { [key: string]: unknown };
 }
 
-/** ToolPending is a call whose input still streams. PartialInput is JSON text that may be cut anywhere; deltas of type tool_input append to it. */
+/** ToolPending is a call whose input still streams. `partialInput` is JSON text that may be cut anywhere; deltas of type tool_input append to it. */
 export interface ToolPending {
   status: "pending";
   partialInput: string;
   _meta?: { [key: string]: unknown };
 }
 
-/** A ToolState is where a tool call stands. The union is sealed and closed: an unknown status is an error. A tool walks pending → in_progress → one of completed, failed and cancelled, and may skip steps. */
+/** A ToolState is where a tool call stands. There are no others. A tool walks pending → in_progress → one of completed, failed and cancelled, and may skip steps. */
 export type ToolState = ToolCancelled | ToolCompleted | ToolFailed | ToolInProgress | ToolPending;
 
-/** An Envelope is one row of a session's log: `{sessionId, seq, event}`. */
+/** A row of a session's log. `seq` numbers the session's events from 1, without holes. */
 export interface Envelope {
   sessionId: string;
   seq: number;
   event: Event;
 }
 
-/** PartType is a part's discriminator (open: an unknown type decodes as [UnknownPart]). */
+/** PartType is a part's discriminator (open). */
 export type PartType = "text" | "reasoning" | "tool" | "image" | "file" | (string & {});
 
 /** TextElement marks a range of a text, in bytes of its UTF-8 form, that stands for something else. */
@@ -528,10 +528,10 @@ export interface TextElement {
 export interface InputItem {
   type: PartType;
   id?: string;
-  /** Text is a text item's, not empty. */
+  /** `text` is a text item's, not empty. */
   text?: string;
   elements?: TextElement[];
-  /** Exactly one of URL and Data (base64) is set on images and files. The engine never fetches a URL. */
+  /** Exactly one of `url` and `data` (base64) is set on images and files. The engine never fetches a `url`. */
   url?: string;
   data?: string;
   mimeType?: string;
@@ -539,6 +539,194 @@ export interface InputItem {
 }
 
 export type Input = string | InputItem[];
+
+/** A Gap is a range of numbers, both inclusive, that were not seen. */
+export interface ConversationGap {
+  from: number;
+  to: number;
+}
+
+/** SessionEnd says why a session ended. */
+export interface ConversationSessionEnd {
+  reason: EndReason;
+  at: number;
+}
+
+/** Session is what session.created and session.ended say. */
+export interface ConversationSession {
+  harness: string;
+  nativeSessionId: string;
+  model?: string;
+  /** `resumed` is the last answer to a turn that asked to resume; false says that the context was lost. */
+  resumed?: boolean;
+  createdAt: number;
+  /** `ended` is set while the session has ended; the next turn clears it. */
+  ended?: ConversationSessionEnd;
+}
+
+/** Activity says what a session does. */
+export type Activity = "idle" | "thinking" | "generating" | "tool_running" | "waiting_for_permission" | "failed" | (string & {});
+
+/** A part of a message and where it stands. Its text is what snapshot and deltas have made of it so far. */
+export interface ConversationPart {
+  partIndex: number;
+  seq: number;
+  part: Part;
+}
+
+/** ConversationMessage is a message with its parts. */
+export interface ConversationMessage {
+  messageId: string;
+  turnId: string;
+  seq: number;
+  outputIndex: number;
+  role: Role;
+  /** `parentToolCallId` is the tool call under which a sub-agent speaks. */
+  parentToolCallId?: string;
+  model?: string;
+  /** `startedAt` is 0 when the beginning was not seen. */
+  startedAt: number;
+  endedAt?: number;
+  /** `open` says that more parts may come. */
+  open?: boolean;
+  _meta?: { [key: string]: unknown };
+  /** `parts` are sorted by partIndex. */
+  parts: ConversationPart[];
+}
+
+/** A Compaction is a shortening of the agent's context. */
+export interface ConversationCompaction {
+  compactionId: string;
+  turnId: string;
+  seq: number;
+  at: number;
+  status: CompactionStatus;
+  trigger?: CompactionTrigger;
+  preTokens?: number;
+  postTokens?: number;
+  summary?: string;
+  abstractsIds?: string[];
+}
+
+/** A line of the timeline. */
+export type ConversationEntry = {
+  type: "message";
+  message: ConversationMessage;
+} | {
+  type: "compaction";
+  compaction: ConversationCompaction;
+};
+
+/** TurnStatus says where a turn stands. */
+export type TurnStatus = "running" | "ended" | "lost" | (string & {});
+
+/** A Turn is one run of the agent. */
+export interface ConversationTurn {
+  turnId: string;
+  seq: number;
+  status: TurnStatus;
+  /** `origin` is "agent" when the agent began the turn by itself. */
+  origin?: string;
+  /** `startedAt` is 0 when the beginning was not seen. */
+  startedAt: number;
+  endedAt?: number;
+  stopReason?: StopReason;
+  finishReason?: string;
+  tokens?: Tokens;
+  cost?: Cost;
+  error?: TurnError;
+  /** `_meta` is the `_meta` of turn.started, `endMeta` that of turn.ended. */
+  _meta?: { [key: string]: unknown };
+  endMeta?: { [key: string]: unknown };
+}
+
+/** A Permission is a permission request and, once it is settled, its outcome. */
+export interface ConversationPermission {
+  requestId: string;
+  turnId: string;
+  seq: number;
+  at: number;
+  title: string;
+  toolCall?: PermissionTool;
+  options: PermissionOption[];
+  /** `outcome` is absent while the request is pending. */
+  outcome?: PermissionOutcome;
+  resolvedAt?: number;
+}
+
+/** Usage is the context gauge. */
+export interface ConversationUsage {
+  turnId: string;
+  used: number;
+  size?: number;
+  cost?: Cost;
+  at: number;
+}
+
+/** Totals sum what turns reported at their end. */
+export interface ConversationTotals {
+  /** `turns` counts those that ended. */
+  turns: number;
+  tokens: Tokens;
+  /** `costs` holds one sum for each currency, in the order in which they came up. */
+  costs?: Cost[];
+}
+
+/** An Error is an error event. */
+export interface ConversationError {
+  seq: number;
+  turnId?: string;
+  at: number;
+  category: ErrorCategory;
+  message: string;
+  recoverable: boolean;
+  stack?: string;
+}
+
+/** A Notice is a session.notice. */
+export interface ConversationNotice {
+  seq: number;
+  turnId?: string;
+  at: number;
+  kind: NoticeKind;
+  message: string;
+  progress?: Progress;
+}
+
+/** ConversationUnknown is an event of a type that the server does not know, or a message.part.delta with such a delta. */
+export interface ConversationUnknown {
+  seq: number;
+  event: Event;
+}
+
+/** ConversationState is a session's conversation after the event with the number seq. A member with the name seq is the number of the event that made the thing: sort by it, never by an instant. */
+export interface ConversationState {
+  /** `version` is 1. Members are added within a version, never changed or removed. */
+  version: number;
+  sessionId: string;
+  /** `seq` is the number of the last event that is folded in: go on with the next one. */
+  seq: number;
+  /** `gaps` are the numbers that were not seen. */
+  gaps?: ConversationGap[];
+  session?: ConversationSession;
+  /** `activity` is what the session does now. */
+  activity: Activity;
+  /** `activeTurnId` is the turn that runs, if one does. */
+  activeTurnId?: string;
+  /** `timeline` holds messages and compactions, in the order of their first events. */
+  timeline: ConversationEntry[];
+  /** `turns` are in the order of their first events. */
+  turns: ConversationTurn[];
+  /** `permissions` are in the order of their first events; those without outcome wait for an answer. */
+  permissions: ConversationPermission[];
+  usage?: ConversationUsage;
+  totals: ConversationTotals;
+  errors?: ConversationError[];
+  /** `notice` is the latest, until its turn ends. */
+  notice?: ConversationNotice;
+  /** `unknown` holds the events, and deltas, of types that the server does not know, as they were sent. */
+  unknown?: ConversationUnknown[];
+}
 
 /** Info names a program and its version. */
 export interface Info {
@@ -558,35 +746,35 @@ export type ModelSwitch = "in-session" | "restart-session" | "unsupported" | (st
 /** ThinkingLevel is how much the model may think. The set is closed. */
 export type ThinkingLevel = "off" | "low" | "medium" | "high" | "xhigh";
 
-/** Capabilities says what a harness delivers; nothing is advertised that is not delivered. The zero value delivers single turns of text. */
+/** Capabilities says what a harness delivers; nothing is advertised that is not delivered. */
 export interface Capabilities {
-  /** MultiTurn: several turns of one session share their context. */
+  /** `multiTurn`: several turns of one session share their context. */
   multiTurn: boolean;
-  /** SessionResume: [RunConfig.ResumeSessionID] works. */
+  /** `sessionResume`: `RunConfig.resumeSessionId` works. */
   sessionResume: boolean;
   modelSwitch: ModelSwitch;
-  /** ThinkingLevels that are told apart; empty when the harness has no such setting. */
+  /** `thinkingLevels` that are told apart; empty when the harness has no such setting. */
   thinkingLevels: ThinkingLevel[];
   images: boolean;
   mcpServers: boolean;
-  /** PermissionRequests: the harness asks before it acts. */
+  /** `permissionRequests`: the harness asks before it acts. */
   permissionRequests: boolean;
-  /** Steering: `turn/steer` works. */
+  /** `steering`: `turn/steer` works. */
   steering: boolean;
-  /** Cost: turn.ended carries a cost. */
+  /** `cost`: turn.ended carries a cost. */
   cost: boolean;
-  /** Files: input items of type file work. */
+  /** `files`: input items of type file work. */
   files: boolean;
-  /** ImageURLs: images and files may be given by url. */
+  /** `imageUrls`: images and files may be given by url. */
   imageUrls?: boolean;
-  /** Unsupported lists the fields of [RunConfig], by their wire names, that the harness cannot honour. A turn that uses one carries a recoverable error event that names it. */
+  /** `unsupported` lists the fields of `RunConfig`, by their wire names, that the harness cannot honour. A turn that uses one carries a recoverable error event that names it. */
   unsupported?: string[];
 }
 
 /** InitializeResult is the result of `initialize`. */
 export interface InitializeResult {
   protocolVersion: number;
-  /** InstanceID names this process's set of logs: another one on reconnect says that every log is gone. */
+  /** `instanceId` names this process's set of logs: another one on reconnect says that every log is gone. */
   instanceId: string;
   server: Info;
   harnesses: { [name: string]: Capabilities };
@@ -595,7 +783,7 @@ export interface InitializeResult {
 /** PermissionMode is how freely an agent may act without asking. The set is closed. */
 export type PermissionMode = "default" | "plan" | "accept_edits" | "dont_ask" | "bypass_permissions";
 
-/** MCPServer is {type:"stdio",command,args?,env?} or {type:"http"|"sse",url,headers?}. Env and header values are secrets. */
+/** MCPServer is {type:"stdio",command,args?,env?} or {type:"http"|"sse",url,headers?}. `env` and header values are secrets. */
 export interface MCPServer {
   type: string;
   command?: string;
@@ -605,29 +793,29 @@ export interface MCPServer {
   headers?: { [name: string]: string };
 }
 
-/** RunConfig says how a turn runs: which harness, where, and with what (spec section 4). The zero value of every field but Harness and Cwd means the harness's own default. Fields that a harness cannot honour are reported, never dropped silently. */
+/** RunConfig says how a turn runs: which harness, where, and with what. Without a member, but for `harness` and `cwd`, the harness's own default holds. Fields that a harness cannot honour are reported, never dropped silently. */
 export interface RunConfig {
   harness: string;
-  /** Cwd is the absolute path of an existing directory. */
+  /** `cwd` is the absolute path of an existing directory. */
   cwd: string;
   model?: string;
   thinkingLevel?: ThinkingLevel;
   permissionMode?: PermissionMode;
   additionalDirectories?: string[];
   systemPromptAppend?: string;
-  /** MaxTurns bounds the model's round trips within the turn. */
+  /** `maxTurns` bounds the model's round trips within the turn. */
   maxTurns?: number;
-  /** ResumeSessionID and ResumeSessionAt are native ids of the harness. */
+  /** `resumeSessionId` and `resumeSessionAt` are native ids of the harness. */
   resumeSessionId?: string;
   resumeSessionAt?: string;
   mcpServers?: { [name: string]: MCPServer };
-  /** Env is layered over the child's environment, within the limits that the operator sets. Its values are secrets. */
+  /** `env` is layered over the child's environment, within the limits that the operator sets. Its values are secrets. */
   env?: { [name: string]: string };
-  /** APIKey is a secret: it is never logged, echoed or put into an event. */
+  /** `apiKey` is a secret: it is never logged, echoed or put into an event. */
   apiKey?: string;
-  /** DisableTools offers no tool at all to the model. */
+  /** `disableTools` offers no tool at all to the model. */
   disableTools?: boolean;
-  /** PermissionRequests false says that nobody is there to answer: what the mode does not allow is denied at once. Nil means true. */
+  /** `permissionRequests` false says that nobody is there to answer: what the mode does not allow is denied at once. It is true when absent. */
   permissionRequests?: boolean;
   includeRaw?: boolean;
 }
@@ -644,7 +832,7 @@ export interface TurnStartParams {
 export interface TurnStartResult {
   sessionId: string;
   turnId: string;
-  /** Deduplicated says that this turn was admitted before and nothing was run. */
+  /** `deduplicated` says that this turn was admitted before and nothing was run. */
   deduplicated?: boolean;
 }
 
@@ -660,9 +848,9 @@ export type CancelOutcome = "cancelled" | "unconfirmed" | "no_active_turn" | (st
 /** TurnCancelResult is the result of `turn/cancel`. */
 export interface TurnCancelResult {
   outcome: CancelOutcome;
-  /** TurnID is the turn that was cancelled. */
+  /** `turnId` is the turn that was cancelled. */
   turnId?: string;
-  /** ActiveTurnID is the turn that is active instead, where one is. */
+  /** `activeTurnId` is the turn that is active instead, where one is. */
   activeTurnId?: string;
 }
 
@@ -706,7 +894,7 @@ export type Empty = { [key: string]: unknown };
 
 export type SessionListParams = Empty;
 
-/** SessionInfo is a row of [SessionListResult]. */
+/** SessionInfo is a row of `SessionListResult`. */
 export interface SessionInfo {
   sessionId: string;
   harness: string;
@@ -716,7 +904,7 @@ export interface SessionInfo {
   activeTurnId?: string;
   firstAvailableSeq: number;
   latestSeq: number;
-  /** CreatedAt and UpdatedAt are in milliseconds since the Unix epoch. */
+  /** `createdAt` and `updatedAt` are in milliseconds since the Unix epoch. */
   createdAt: number;
   updatedAt: number;
 }
@@ -728,28 +916,28 @@ export interface SessionListResult {
 
 export type SessionSnapshotParams = SessionParams;
 
-/** SessionSnapshotResult is the result of `session/snapshot`: the fold of the log up to and including Seq. State is the JSON of conversation.State. */
+/** SessionSnapshotResult is the result of `session/snapshot`: the fold of the log up to and including `seq`. */
 export interface SessionSnapshotResult {
   sessionId: string;
   seq: number;
-  state: unknown;
+  state: ConversationState;
 }
 
-/** EventsReplayParams are the params of `events/replay`. FromSeq counts from 1; a Limit of 0 means all that is held. */
+/** EventsReplayParams are the params of `events/replay`. `fromSeq` counts from 1; a `limit` of 0 means all that is held. */
 export interface EventsReplayParams {
   sessionId: string;
   fromSeq: number;
   limit?: number;
 }
 
-/** EventsReplayResult is the result of `events/replay`: the events with seq >= fromSeq, in order. FirstAvailableSeq above fromSeq says that the beginning was evicted. Both numbers are nil while the log holds nothing. */
+/** EventsReplayResult is the result of `events/replay`: the events with seq >= fromSeq, in order. `firstAvailableSeq` above fromSeq says that the beginning was evicted. Both numbers are null while the log holds nothing. */
 export interface EventsReplayResult {
   events: Envelope[];
   firstAvailableSeq: number | null;
   latestSeq: number | null;
 }
 
-/** EventsSubscribeParams are the params of `events/subscribe`: the sessions whose events this connection gets; nil is the firehose. */
+/** EventsSubscribeParams are the params of `events/subscribe`: the sessions whose events this connection gets; null means all sessions. */
 export interface EventsSubscribeParams {
   sessionIds: string[] | null;
 }
@@ -760,7 +948,7 @@ export type ShutdownParams = Empty;
 
 export type ShutdownResult = Empty;
 
-/** Error is the `error` member of a response. errors.Is compares codes only, so that the Err values below serve as targets. */
+/** Error is the `error` member of a response. */
 export interface Error {
   code: number;
   message: string;
@@ -830,4 +1018,19 @@ export interface Notification {
   jsonrpc: "2.0";
   method: "event";
   params: Envelope;
+}
+
+/** What each method takes and answers. */
+export interface Methods {
+  "initialize": { params: InitializeParams; result: InitializeResult };
+  "turn/start": { params: TurnStartParams; result: TurnStartResult };
+  "turn/cancel": { params: TurnCancelParams; result: TurnCancelResult };
+  "turn/steer": { params: TurnSteerParams; result: TurnSteerResult };
+  "permission/respond": { params: PermissionRespondParams; result: PermissionRespondResult };
+  "session/close": { params: SessionCloseParams; result: SessionCloseResult };
+  "session/list": { params: SessionListParams; result: SessionListResult };
+  "session/snapshot": { params: SessionSnapshotParams; result: SessionSnapshotResult };
+  "events/replay": { params: EventsReplayParams; result: EventsReplayResult };
+  "events/subscribe": { params: EventsSubscribeParams; result: EventsSubscribeResult };
+  "shutdown": { params: ShutdownParams; result: ShutdownResult };
 }

@@ -28,11 +28,7 @@ func main() {
 
 // generate returns the files of docs/schema by name.
 func generate(root string) (map[string][]byte, error) {
-	src, err := parseSource(filepath.Join(root, "protocol"), filepath.Join(root, "protocol", "conversation"))
-	if err != nil {
-		return nil, err
-	}
-	s, err := buildSchema(src)
+	s, err := build(root)
 	if err != nil {
 		return nil, err
 	}
@@ -41,4 +37,12 @@ func generate(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	return map[string][]byte{"agent-server.schema.json": raw, "agent-server.d.ts": typescript(s)}, nil
+}
+
+func build(root string) (*schema, error) {
+	src, err := parseSource(filepath.Join(root, "protocol"), filepath.Join(root, "protocol", "conversation"), filepath.Join(root, "internal", "schemagen"))
+	if err != nil {
+		return nil, err
+	}
+	return buildSchema(src)
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
 
 	"agentserver/protocol"
+	"agentserver/protocol/conversation"
 )
 
 // A node is one schema. Members keep their order, so that the file reads like the types.
@@ -19,7 +21,14 @@ type pair struct {
 	value any
 }
 
+// set sets a member; one that is there keeps its place.
 func (n *node) set(key string, value any) *node {
+	for i := range n.members {
+		if n.members[i].key == key {
+			n.members[i].value = value
+			return n
+		}
+	}
 	n.members = append(n.members, pair{key, value})
 	return n
 }
@@ -59,12 +68,14 @@ type schema struct {
 	defs  node
 	order []string
 	known map[string]*node
+	// reworded says which of the rewordings were used.
+	reworded map[int]bool
 }
 
 const intro = "The wire of agent-server, protocol version 2. Members and values that are not described here are allowed and must be kept."
 
 func buildSchema(src *source) (*schema, error) {
-	s := &schema{src: src, known: map[string]*node{}}
+	s := &schema{src: src, known: map[string]*node{}, reworded: map[int]bool{}}
 	s.union("Event", "type", protocol.EventValues())
 	s.union("Part", "type", protocol.PartValues())
 	s.union("Delta", "type", protocol.DeltaValues())
@@ -74,6 +85,7 @@ func buildSchema(src *source) (*schema, error) {
 		new(node).set("type", "string").set("minLength", 1),
 		new(node).set("type", "array").set("minItems", 1).set("items", s.of(reflect.TypeFor[protocol.InputItem]())),
 	}))
+	s.of(reflect.TypeFor[conversation.Snapshot]())
 	var requests []any
 	for _, m := range protocol.Methods() {
 		base := goName(m.Name)
@@ -118,7 +130,9 @@ func (s *schema) define(name string, t reflect.Type, n *node) {
 	if n == nil {
 		n = &node{}
 		s.known[name] = n // before its fields, which may refer to it
-		s.object(n, name, t)
+		s.describe(n, t)
+		n.set("type", "object")
+		s.structFields(n, t)
 	}
 	s.known[name] = n
 	s.order = append(s.order, name)
@@ -135,7 +149,7 @@ func (s *schema) union(name, key string, values any) {
 		tag := discriminator(v.Interface())
 		n := &node{}
 		s.known[t.Name()] = n
-		s.describe(n, t.Name())
+		s.describe(n, t)
 		n.set("type", "object")
 		s.structFields(n, t, field{key, constant(tag)})
 		s.order = append(s.order, t.Name())
@@ -144,12 +158,12 @@ func (s *schema) union(name, key string, values any) {
 	}
 	if name != "ToolState" {
 		unknown := "Unknown" + name
-		s.define(unknown, nil, new(node).set("description", "A "+strings.ToLower(name)+" of a type that is not described here: keep it in its place.").
+		s.define(unknown, nil, new(node).set("description", article(name)+" of a type that is not described here: keep it in its place.").
 			set("type", "object").set("properties", new(node).set(key, new(node).set("type", "string").set("pattern", `\S`).set("not", new(node).set("enum", tags)))).
 			set("required", []string{key}))
 		arms = append(arms, ref(unknown))
 	}
-	s.define(name, nil, new(node).set("description", s.src.types[name]).set("oneOf", arms))
+	s.define(name, nil, new(node).set("description", s.prose(s.src.types["protocol."+name], nil)).set("oneOf", arms))
 }
 
 func discriminator(v any) string {
@@ -180,21 +194,39 @@ func (s *schema) request(method, base string) *node {
 	id := new(node).set("type", []string{"string", "integer"})
 	n := object(field{"jsonrpc", constant("2.0")}, field{"id", id}, field{"method", constant(method)}, field{"params", ref(base + "Params")})
 	if p := s.known[base+"Params"]; p.get("required") == nil {
-		n.members[2] = pair{"required", []string{"jsonrpc", "id", "method"}}
+		n.set("required", []string{"jsonrpc", "id", "method"})
 	}
 	return n
 }
 
-func (s *schema) object(n *node, name string, t reflect.Type) {
-	s.describe(n, name)
-	n.set("type", "object")
-	s.structFields(n, t)
+func (s *schema) describe(n *node, t reflect.Type) {
+	if d := s.src.types[sourceName(t)]; d != "" {
+		n.set("description", s.prose(d, t))
+	}
 }
 
-func (s *schema) describe(n *node, name string) {
-	if d := s.src.types[name]; d != "" {
-		n.set("description", d)
+// sourceName returns the name of a type as [source] has it.
+func sourceName(t reflect.Type) string {
+	pkg := path.Base(t.PkgPath())
+	if pkg == "main" {
+		pkg = "schemagen"
 	}
+	return pkg + "." + t.Name()
+}
+
+// defName returns the name of a type's definition. Those of package conversation have names of the protocol's.
+func defName(t reflect.Type) string {
+	if t.Kind() == reflect.Struct && path.Base(t.PkgPath()) == "conversation" {
+		return "Conversation" + t.Name()
+	}
+	return t.Name()
+}
+
+func article(name string) string {
+	if strings.HasPrefix(name, "E") {
+		return "An " + strings.ToLower(name)
+	}
+	return "A " + strings.ToLower(name)
 }
 
 type field struct {
@@ -231,8 +263,14 @@ func (s *schema) addFields(props *node, required *[]string, t reflect.Type) {
 			continue
 		}
 		fs := s.of(f.Type)
-		if d := s.src.fields[t.Name()][f.Name]; d != "" {
-			fs = withDescription(fs.(*node), d)
+		if def, named := rawMembers[t.Name()+"."+name]; named {
+			fs = ref(def)
+		}
+		if d := s.src.fields[sourceName(t)][f.Name]; d != "" {
+			fs = withDescription(fs.(*node), s.prose(d, t))
+		}
+		if name == "fromSeq" || t == reflect.TypeFor[envelope]() && name == "seq" {
+			fs.(*node).set("minimum", 1)
 		}
 		if isNullable(t.Name(), name) {
 			fs = new(node).set("anyOf", []any{fs, new(node).set("type", "null")})
@@ -254,7 +292,12 @@ func isRequired(def, name, opts string, props *node) bool {
 
 // of returns the schema of a Go type, defining the structs that it meets.
 func (s *schema) of(t reflect.Type) any {
+	if other := standIns[t]; other != nil {
+		t = other
+	}
 	switch t {
+	case reflect.TypeFor[conversation.Entry]():
+		return s.conversationEntry()
 	case reflect.TypeFor[json.RawMessage]():
 		return &node{}
 	case reflect.TypeFor[protocol.Meta]():
@@ -270,8 +313,8 @@ func (s *schema) of(t reflect.Type) any {
 	case reflect.Interface:
 		return ref(t.Name())
 	case reflect.Struct:
-		s.define(t.Name(), t, nil)
-		return ref(t.Name())
+		s.define(defName(t), t, nil)
+		return ref(defName(t))
 	case reflect.Slice:
 		return new(node).set("type", "array").set("items", s.of(t.Elem()))
 	case reflect.Array:
@@ -285,18 +328,18 @@ func (s *schema) of(t reflect.Type) any {
 	case reflect.Float64:
 		return new(node).set("type", "number")
 	case reflect.Uint64:
-		return new(node).set("type", "integer").set("minimum", 1)
+		return new(node).set("type", "integer").set("minimum", 0)
 	}
 	return new(node).set("type", "integer")
 }
 
 func (s *schema) stringType(t reflect.Type) any {
-	v := s.src.vocabs[t.Name()]
+	v := s.src.vocabs[sourceName(t)]
 	if v == nil || t.Name() == "HarnessID" {
 		return new(node).set("type", "string")
 	}
 	if s.known[t.Name()] == nil {
-		n := new(node).set("description", s.src.types[t.Name()]).set("type", "string")
+		n := new(node).set("description", s.prose(s.src.types[sourceName(t)], nil)).set("type", "string")
 		if v.closed {
 			n.set("enum", v.values)
 		} else {
@@ -332,6 +375,9 @@ func goName(method string) string {
 	}
 	return b.String()
 }
+
+// rawMembers names the definitions of members that are raw JSON in Go.
+var rawMembers = map[string]string{"SessionSnapshotResult.state": "ConversationState"}
 
 // nullable lists the members that may be null, by definition and member.
 var nullable = map[string][]string{

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,11 +33,19 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-func compile(t *testing.T, def string) *jsonschema.Schema {
+// compile returns the schema of a definition. It is strict when no member may be there that is not described.
+func compile(t *testing.T, def string, strict ...bool) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(wire.JSON))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(strict) > 0 && strict[0] {
+		for name, d := range doc.(map[string]any)["$defs"].(map[string]any) {
+			if d := d.(map[string]any); d["properties"] != nil && !strings.HasPrefix(name, "Unknown") {
+				d["additionalProperties"] = false
+			}
+		}
 	}
 	c := jsonschema.NewCompiler()
 	if err := c.AddResource("wire.json", doc); err != nil {
@@ -47,6 +56,24 @@ func compile(t *testing.T, def string) *jsonschema.Schema {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// TestMirrors holds the types that stand for unexported ones of package conversation to their tags.
+func TestMirrors(t *testing.T) {
+	s, err := build(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, mirror := range mirrored {
+		if want, got := s.src.tags[of], s.src.tags[mirror]; len(want) == 0 || !slices.Equal(want, got) {
+			t.Errorf("%s has the members\n%q\nand %s\n%q", of, want, mirror, got)
+		}
+	}
+	for i, r := range rewordings {
+		if !s.reworded[i] {
+			t.Errorf("no comment says %q any more: remove the rewording", r.from)
+		}
+	}
 }
 
 // TestGoldenFilesValidate holds every golden file of package protocol to the definition that its name stands for.

@@ -12,10 +12,14 @@ import (
 )
 
 // A source is what only the Go source tells: comments and vocabularies.
+// Types are named with their package, as in "conversation.Part".
 type source struct {
+	pkg    string                       // the one that is being read
 	types  map[string]string            // type → comment
 	fields map[string]map[string]string // type → Go field → comment
+	tags   map[string][]string          // struct → Go fields with their tags, in order
 	vocabs map[string]*vocabulary       // string type → its values
+	consts map[string]string            // string constant of package protocol → its value
 }
 
 // A vocabulary is the list of constants of a string type. It is closed when the type's comment says so.
@@ -25,8 +29,10 @@ type vocabulary struct {
 }
 
 func parseSource(dirs ...string) (*source, error) {
-	s := &source{types: map[string]string{}, fields: map[string]map[string]string{}, vocabs: map[string]*vocabulary{}}
+	s := &source{types: map[string]string{}, fields: map[string]map[string]string{}, tags: map[string][]string{}, vocabs: map[string]*vocabulary{},
+		consts: map[string]string{}}
 	for _, dir := range dirs {
+		s.pkg = filepath.Base(dir) + "."
 		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			return nil, err
@@ -72,7 +78,8 @@ func (s *source) addType(g *ast.GenDecl, spec *ast.TypeSpec) {
 	if doc == nil {
 		doc = g.Doc
 	}
-	s.types[spec.Name.Name] = plainText(doc.Text())
+	name := s.pkg + spec.Name.Name
+	s.types[name] = plainText(doc.Text())
 	st, ok := spec.Type.(*ast.StructType)
 	if !ok {
 		return
@@ -81,14 +88,16 @@ func (s *source) addType(g *ast.GenDecl, spec *ast.TypeSpec) {
 	for _, f := range st.Fields.List {
 		for _, n := range f.Names {
 			fields[n.Name] = plainText(f.Doc.Text())
+			if f.Tag != nil {
+				s.tags[name] = append(s.tags[name], n.Name+" "+f.Tag.Value)
+			}
 		}
 	}
-	s.fields[spec.Name.Name] = fields
+	s.fields[name] = fields
 }
 
 func (s *source) addConst(spec *ast.ValueSpec) {
-	typ, ok := spec.Type.(*ast.Ident)
-	if !ok || len(spec.Values) != 1 {
+	if len(spec.Values) != 1 {
 		return
 	}
 	lit, ok := spec.Values[0].(*ast.BasicLit)
@@ -99,10 +108,17 @@ func (s *source) addConst(spec *ast.ValueSpec) {
 	if err != nil {
 		return
 	}
-	v := s.vocabs[typ.Name]
+	if s.pkg == "protocol." {
+		s.consts[spec.Names[0].Name] = value
+	}
+	typ, ok := spec.Type.(*ast.Ident)
+	if !ok {
+		return
+	}
+	v := s.vocabs[s.pkg+typ.Name]
 	if v == nil {
 		v = &vocabulary{}
-		s.vocabs[typ.Name] = v
+		s.vocabs[s.pkg+typ.Name] = v
 	}
 	v.values = append(v.values, value)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"agentserver/protocol"
 )
 
 // typescript writes the schema's definitions as TypeScript types. It knows only what buildSchema makes.
@@ -22,6 +24,11 @@ func typescript(s *schema) []byte {
 		}
 		fmt.Fprintf(&b, "export type %s = %s;\n", name, tsType(n, ""))
 	}
+	b.WriteString("\n/** What each method takes and answers. */\nexport interface Methods {\n")
+	for _, m := range protocol.Methods() {
+		fmt.Fprintf(&b, "  %q: { params: %sParams; result: %sResult };\n", m.Name, goName(m.Name), goName(m.Name))
+	}
+	b.WriteString("}\n")
 	return b.Bytes()
 }
 
@@ -115,7 +122,10 @@ func tsSimple(n *node, typ, indent string) string {
 func tsArms(arms []any, indent string) string {
 	var all []string
 	for _, a := range arms {
-		all = append(all, tsType(a.(*node), indent))
+		// With the unknown member among them, a switch over the type would no longer tell the others apart.
+		if t := tsType(a.(*node), indent); !strings.HasPrefix(t, "Unknown") {
+			all = append(all, t)
+		}
 	}
 	return strings.Join(all, " | ")
 }
