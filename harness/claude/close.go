@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,28 +106,32 @@ func (s *session) startFailure() error {
 	if reason == "" {
 		reason = "it " + state.String() + " and said nothing"
 	}
-	category := protocol.CategoryProcessExit
-	advice := ""
 	for _, known := range startFailures {
 		if strings.Contains(reason, known.text) {
-			category, advice = protocol.CategoryInvalidRequest, known.advice
-			break
+			cause := cmp.Or(known.cause, errGone)
+			return &harness.Error{Category: protocol.CategoryInvalidRequest, Message: withHint("claude did not start: "+reason, known.advice), Err: cause}
 		}
 	}
-	return &harness.Error{Category: category, Message: withHint("claude did not start: "+reason, advice), Err: errGone}
+	return &harness.Error{Category: protocol.CategoryProcessExit, Message: "claude did not start: " + reason, Err: errGone}
 }
 
+// errNoConversation means that there is nothing to resume.
+var errNoConversation = errors.New("claude has no such conversation")
+
 // startFailures are the known reasons that a request can cause.
-var startFailures = []struct{ text, advice string }{
-	{"No conversation found", "the session to resume does not exist here: sessions are kept by working directory, so check config.cwd and resumeSessionId"},
-	{"No message found", "check config.resumeSessionAt"},
-	{"is already in use", "another claude holds the session: try again"},
-	{"not a valid UUID", "check config.resumeSessionId"},
-	{"--resume", "check config.resumeSessionId"},
-	{"Invalid MCP", "check the MCP servers in claude's own settings"},
-	{"unknown option", "this version of claude lacks an option that is needed: install the pinned version"},
-	{"cannot be used with root", "run the server as another user, or set IS_SANDBOX to exactly 1"},
-	{"argument", "check config.model, config.permissionMode and config.thinkingLevel"},
+var startFailures = []struct {
+	text, advice string
+	cause        error
+}{
+	{"No conversation found", "the session to resume does not exist here: sessions are kept by working directory, so check config.cwd and resumeSessionId", errNoConversation},
+	{"No message found", "check config.resumeSessionAt", nil},
+	{"is already in use", "another claude holds the session: try again", nil},
+	{"not a valid UUID", "check config.resumeSessionId", nil},
+	{"--resume", "check config.resumeSessionId", nil},
+	{"Invalid MCP", "check the MCP servers in claude's own settings", nil},
+	{"unknown option", "this version of claude lacks an option that is needed: install the pinned version", nil},
+	{"cannot be used with root", "run the server as another user, or set IS_SANDBOX to exactly 1", nil},
+	{"argument", "check config.model, config.permissionMode and config.thinkingLevel", nil},
 }
 
 func (s *session) goneError() error {

@@ -56,12 +56,22 @@ func TestResume(t *testing.T) {
 		r.close()
 		r.spec.ResumeAt = ""
 
-		r.spec.Resume = "11111111-2222-4333-8444-555555555555"
+		// What a client names must be there.
+		resume := func(id string) { r.spec.Resume, r.spec.Config.ResumeSessionID = id, id }
+		resume("11111111-2222-4333-8444-555555555555")
 		_, err := r.h.Open(t.Context(), r.spec)
 		wantOpenError(t, err, protocol.CategoryInvalidRequest, "No conversation found")
-		r.spec.Resume = "not-a-session"
+		resume("not-a-session")
 		_, err = r.h.Open(t.Context(), r.spec)
 		wantOpenError(t, err, protocol.CategoryInvalidRequest, "claude did not start")
+
+		// What only the engine goes on with may be lost, and that is told.
+		r.spec.Resume, r.spec.Config.ResumeSessionID = "11111111-2222-4333-8444-555555555555", ""
+		r.open()
+		wantEnd(t, r.turn("SAY anew"), protocol.StopEndTurn)
+		if started.Resumed == nil || *started.Resumed || started.NativeSessionID == r.spec.Resume {
+			t.Errorf("started %+v", started)
+		}
 	})
 }
 

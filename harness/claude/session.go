@@ -54,7 +54,25 @@ type session struct {
 }
 
 // start runs the CLI and shakes hands with it. On error nothing is left running.
+//
+// A session that only the engine wants to resume may not be there: the CLI was killed before it had stored anything. Then a new one is begun, and
+// reported as not resumed. What a client asks for by its id is never replaced so.
 func (d *driver) start(ctx context.Context, spec harness.Spec, exe harness.Executable) (harness.Session, error) {
+	s, err := d.launch(ctx, spec, exe)
+	if !errors.Is(err, errNoConversation) || spec.Resume == spec.Config.ResumeSessionID {
+		return s, err
+	}
+	lost := spec.Resume
+	spec.Resume, spec.ResumeAt = "", ""
+	fresh, err := d.launch(ctx, spec, exe)
+	if err != nil {
+		return nil, err
+	}
+	fresh.(*session).notResumed(lost)
+	return fresh, nil
+}
+
+func (d *driver) launch(ctx context.Context, spec harness.Spec, exe harness.Executable) (harness.Session, error) {
 	hidden := secrets(spec)
 	log := spec.Logger
 	if log == nil {
@@ -76,6 +94,15 @@ func (d *driver) start(ctx context.Context, spec harness.Spec, exe harness.Execu
 		return nil, err
 	}
 	return s, nil
+}
+
+// notResumed makes the session say that the one before it is lost.
+func (s *session) notResumed(lost string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.t.resumed = new(false)
+	s.t.emit(harness.Notice{Kind: protocol.NoticeWarning, Message: "claude has no conversation " + lost + " any more, and begins a new one"})
+	s.collect()
 }
 
 func newSession(d *driver, spec harness.Spec, proc *process.Process, redact redactor, log *slog.Logger) *session {
