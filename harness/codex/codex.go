@@ -49,6 +49,9 @@ type Options struct {
 	Args []string
 	// Home is the CODEX_HOME of all sessions; it must exist. Empty leaves it to the session's environment, in the end ~/.codex.
 	Home string
+	// KeyVariable is the environment variable, beside CODEX_API_KEY, in which [NewExec] hands config.apiKey to codex: the env_key of the
+	// operator's model provider. [NewAppServer] needs none.
+	KeyVariable string
 	// MinVersion is the oldest codex that is accepted; DefaultMinVersion when empty. One that does not tell its version is accepted.
 	MinVersion string
 	// CallTimeout bounds each call of the app-server, the first included; DefaultCallTimeout when 0.
