@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"agentserver/harness/internal/process"
 	"agentserver/internal/transport"
@@ -52,7 +53,10 @@ func (p *pipe) Write(ctx context.Context, texts ...[]byte) error {
 	return nil
 }
 
-// Close implements [transport.Pipe]. The agent is gone by then, unless its session could not be made.
+// partingLadder ends an agent whose connection broke: mostly it is about to exit, and has more to say than that it was killed.
+var partingLadder = process.Ladder{{Do: process.CloseStdin, Wait: time.Second}, {Do: process.Terminate, Wait: time.Second}}
+
+// Close implements [transport.Pipe]. Unless the connection broke, the agent is gone by then.
 func (p *pipe) Close(transport.CloseCode, string) error {
-	return p.proc.Close(context.Background(), nil)
+	return p.proc.Close(context.Background(), partingLadder)
 }

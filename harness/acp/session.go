@@ -259,7 +259,7 @@ func (s *session) next() (e harness.Event, ok, over bool) {
 // Send implements [harness.Session].
 func (s *session) Send(ctx context.Context, turn harness.Turn) error {
 	s.mu.Lock()
-	if s.gone {
+	if s.gone || s.killed {
 		s.mu.Unlock()
 		return s.goneError()
 	}
@@ -279,6 +279,9 @@ func (s *session) Send(ctx context.Context, turn harness.Turn) error {
 	err := s.conn.Start(ctx, "session/prompt", object{"sessionId": native, "prompt": blocks}, func(raw json.RawMessage, err error) {
 		s.answered(number, raw, err)
 	})
+	if err == nil {
+		err = s.conn.Flush(ctx) // an agent that has died unnoticed takes nothing
+	}
 	if err != nil {
 		s.do((*translator).takeBack)
 		return s.sendError(err)
