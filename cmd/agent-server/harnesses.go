@@ -44,6 +44,7 @@ func newHarnesses(f *harnessFlags, p *provision.Provisioner) (*harness.Registry,
 	all := []harness.Harness{
 		claude.New(claude.Options{Resolve: resolver(p, provision.Claude)}),
 		codex.NewAppServer(codex.Options{Resolve: resolver(p, provision.Codex)}),
+		codex.NewExec(codex.Options{Resolve: resolver(p, provision.Codex)}),
 		mock.New(),
 	}
 	configured, err := f.configuredAgents()

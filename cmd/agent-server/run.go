@@ -71,7 +71,7 @@ func newRunCmd(g *globals) *cobra.Command {
 	fl.StringVar(&f.token, "token", os.Getenv("AGENT_SERVER_TOKEN"), "the server's bearer token")
 	fl.Lookup("token").DefValue = "$AGENT_SERVER_TOKEN"
 	fl.StringVar(&f.session, "session", "", "with --server: the session to go on with (default: a new one)")
-	fl.StringVar(&f.harness, "harness", "", "which agent: claude-code, codex-app-server, mock, acp, or a known ACP agent such as gemini (default: claude-code)")
+	fl.StringVar(&f.harness, "harness", "", "which agent: claude-code, codex-app-server, codex-sdk, mock, acp, or a known ACP agent such as gemini (default: claude-code)")
 	f.harnesses.register(fl)
 	fl.BoolVar(&f.json, "json", false, "print the events, one envelope a line, instead of text")
 	fl.BoolVar(&f.verify, "verify", false, "check the stream against the contract; exit 1 when it breaks it")
