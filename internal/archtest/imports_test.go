@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 	"internal/transport":       {"github.com/coder/websocket", "github.com/sourcegraph/jsonrpc2"},
 	"internal/fakemodel":       {},
 	"docs/schema":              {},
+	"docs/examples":            {},
 	"internal/archtest":        {},
 }
 
