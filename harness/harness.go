@@ -22,7 +22,7 @@ type Harness interface {
 // A Session is one running agent. Recv is called by one goroutine; the other methods are safe to call concurrently with it and with each other.
 type Session interface {
 	// Apply makes the session fit spec before a turn (model, mode, MCP servers). [ErrRestart] says that only Close and a fresh Open with
-	// Spec.Resume can.
+	// Spec.Resume can; an agent that is gone says so too.
 	Apply(ctx context.Context, spec Spec) error
 	// Send hands over one turn's input and returns when the agent has it, not when the turn is done. The engine sends one turn at a time.
 	Send(ctx context.Context, turn Turn) error

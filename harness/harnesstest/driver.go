@@ -43,7 +43,7 @@ func (s *Suite) identity(t *testing.T) {
 	if err := protocol.CheckID(string(s.Harness.ID())); err != nil {
 		t.Errorf("the id %q %v", s.Harness.ID(), err)
 	}
-	if s.Harness.ID() != s.Harness.ID() || !reflect.DeepEqual(s.Harness.Capabilities(), s.Harness.Capabilities()) {
+	if id := s.Harness.ID(); id != s.Config.Harness || !reflect.DeepEqual(s.Harness.Capabilities(), s.Harness.Capabilities()) {
 		t.Error("id or capabilities change")
 	}
 	known := map[string]bool{}
@@ -259,8 +259,14 @@ func (s *Suite) dead(t *testing.T, c *client) {
 	}
 	ctx, cancel := s.within()
 	defer cancel()
+	if err := c.session.Apply(ctx, s.spec("")); !errors.Is(err, harness.ErrRestart) {
+		t.Errorf("Apply to an agent that is gone returned %v, want harness.ErrRestart", err)
+	}
 	if c.session.Send(ctx, harness.Turn{ID: "t", Input: protocol.Text(s.Prompts.Text)}) == nil {
 		t.Error("Send to an agent that is gone returned nil")
+	}
+	if err := c.session.Interrupt(ctx); err != nil {
+		t.Errorf("Interrupt of an agent that is gone: %v, want nil", err)
 	}
 	c.finish()
 }

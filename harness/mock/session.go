@@ -56,19 +56,19 @@ type later struct {
 	silent bool
 }
 
-// errDead is what the methods of an agent that has gone return.
+// errDead is what Send to an agent that has gone returns.
 var errDead = &harness.Error{Category: protocol.CategoryProcessExit, Message: "the mock agent is gone; open the session again"}
 
 func newRun(config protocol.RunConfig) *run {
 	return &run{config: config, stop: make(chan struct{}), over: make(chan struct{}), steer: make(chan struct{}, 1)}
 }
 
-// Apply implements [harness.Session]: the next turn has the new configuration.
+// Apply implements [harness.Session]: the next turn has the new configuration. An agent that has gone must be opened again.
 func (s *session) Apply(_ context.Context, spec harness.Spec) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		return errDead
+		return harness.ErrRestart
 	}
 	s.config = spec.Config
 	return nil
