@@ -174,32 +174,8 @@ func without(env []string, name string) []string {
 	return kept
 }
 
-// TestKilled kills the CLI in the middle of a turn.
+// TestKilled sends the signals that a CLI can get from others. The end of the turn says which; afterwards the session only wants to be closed.
 func TestKilled(t *testing.T) {
-	onEachVersion(t, func(t *testing.T, cli harness.Executable) {
-		r := newRig(t, cli).open()
-		r.send("SAY one\nGATE never")
-		r.until("text", isText)
-		r.s.(harness.Killer).Kill()
-		res := r.finish()
-		if res.exit == nil || res.exit.Error == nil || res.exit.Error.Category != protocol.CategoryProcessExit {
-			t.Fatalf("exit %+v", res.exit)
-		}
-		if e := r.recv(); e != nil {
-			t.Errorf("%T after the exit", e)
-		}
-		if err := r.s.Send(t.Context(), harness.Turn{Input: protocol.Text("SAY hello")}); err == nil {
-			t.Error("a dead CLI took a turn")
-		}
-		if err := r.s.Apply(t.Context(), r.spec); !errors.Is(err, harness.ErrRestart) {
-			t.Errorf("Apply: %v", err)
-		}
-		r.interrupt()
-	})
-}
-
-// TestKilledFromOutside sends the signals that a CLI can get from others. The end of the turn says which.
-func TestKilledFromOutside(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, cli harness.Executable) {
 		for sig, word := range map[syscall.Signal]string{syscall.SIGKILL: "SIGKILL", syscall.SIGTERM: "143"} {
 			r := newRig(t, cli).open()
@@ -219,6 +195,16 @@ func TestKilledFromOutside(t *testing.T) {
 			if took := time.Since(start); took > 5*time.Second {
 				t.Errorf("%v: noticed after %v", sig, took)
 			}
+			if e := r.recv(); e != nil {
+				t.Errorf("%T after the exit", e)
+			}
+			if err := r.s.Send(t.Context(), harness.Turn{Input: protocol.Text("SAY hello")}); err == nil {
+				t.Error("a dead CLI took a turn")
+			}
+			if err := r.s.Apply(t.Context(), r.spec); !errors.Is(err, harness.ErrRestart) {
+				t.Errorf("Apply: %v", err)
+			}
+			r.interrupt()
 		}
 	})
 }
@@ -249,16 +235,9 @@ func lookup(env []string, name string) string {
 	return ""
 }
 
-// TestNothingRemains closes at bad moments: in a tool that has started a session of its own, in text, in a permission, with a command in the
-// background, and right after the start.
+// TestNothingRemains closes at bad moments: in a tool that has started a session of its own, and in a permission. TestConformance has the others.
 func TestNothingRemains(t *testing.T) {
 	moments := map[string]func(r *rig){
-		"start": func(*rig) {},
-		"sent":  func(r *rig) { r.send("HANG") },
-		"text": func(r *rig) {
-			r.send("SAY one\nGATE never")
-			r.until("text", isText)
-		},
 		"permission": func(r *rig) {
 			r.onPermission = func(harness.Permission) harness.Decision { return harness.Decision{Message: "no answer"} }
 			r.send("TOOL bash touch never")
