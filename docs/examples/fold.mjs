@@ -199,7 +199,7 @@ export class Conversation {
     if (permissions.some((p) => !p.outcome)) return 'waiting_for_permission';
     if (!activeTurnId) return turns.at(-1)?.stopReason === 'error' ? 'failed' : 'idle';
     const open = this.#openParts(activeTurnId).map((p) => openness(p.part));
-    return ['generating', 'thinking', 'tool_running'].find((a) => open.includes(a)) ?? 'thinking';
+    return /** @type {const} */ (['generating', 'thinking', 'tool_running']).find((a) => open.includes(a)) ?? 'thinking';
   }
 }
 

@@ -3,6 +3,7 @@ package examples
 import (
 	"bytes"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -37,9 +38,12 @@ func node(t *testing.T, stdin io.Reader, args ...string) []byte {
 	return out.Bytes()
 }
 
-// here returns the address of a file of this folder, for import.
+// here returns the address of a file of this folder, for import. It reads the file, so that a result that Go has cached is not used after a change.
 func here(t *testing.T, name string) string {
 	t.Helper()
+	if _, err := os.ReadFile(name); err != nil {
+		t.Fatal(err)
+	}
 	abs, err := filepath.Abs(name)
 	if err != nil {
 		t.Fatal(err)
