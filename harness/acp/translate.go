@@ -32,7 +32,6 @@ type translator struct {
 	asks    bool                    // somebody answers permission requests
 	mode    protocol.PermissionMode // as asked for
 	native  bool                    // the agent itself is in that mode
-	quirk   string                  // why a mode is emulated, once told
 	raw     bool
 	redact  redactor
 	log     *slog.Logger

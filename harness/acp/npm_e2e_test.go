@@ -1,0 +1,136 @@
+package acp_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"agentserver/harness"
+	"agentserver/protocol"
+)
+
+// TestRealAgents runs real agents against the scripted model.
+func TestRealAgents(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs agents from npm; run without -short")
+	}
+	t.Parallel()
+	for _, a := range chosenAgents(t) {
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			r, _ := a.rig(t)
+			r.spec.Config.PermissionMode = protocol.ModeDefault
+			r.open()
+			t.Run("text", func(t *testing.T) { a.text(t, r) })
+			t.Run("tool", func(t *testing.T) { a.tool(t, r) })
+			t.Run("refused", func(t *testing.T) { a.refused(t, r) })
+			t.Run("cancel", func(t *testing.T) { a.cancel(t, r) })
+			t.Run("cancel while it asks", func(t *testing.T) { a.cancelAsking(t, r) })
+			t.Run("failure", func(t *testing.T) { a.failure(t, r) })
+			t.Run("crash and resume", func(t *testing.T) { a.crash(t, r) })
+		})
+	}
+}
+
+func (a *realAgent) text(t *testing.T, r *rig) {
+	res := r.turn("SAY hello from the model")
+	wantEnd(t, res, protocol.StopEndTurn)
+	wantText(t, res, "hello from the model")
+	if res.started == nil || res.started.NativeSessionID == "" || len(res.failures) != 0 {
+		t.Errorf("started %+v, failures %+v", res.started, res.failures)
+	}
+}
+
+func (a *realAgent) tool(t *testing.T, r *rig) {
+	res := r.turn("TOOL bash echo made > made.txt && cat made.txt", "SAY all done")
+	wantEnd(t, res, protocol.StopEndTurn)
+	wantText(t, res, "all done")
+	if (len(res.asked) > 0) != a.asks {
+		t.Errorf("asked %d times", len(res.asked))
+	}
+	if got, err := os.ReadFile(filepath.Join(r.spec.Config.Cwd, "made.txt")); string(got) != "made\n" {
+		t.Errorf("the file holds %q, %v", got, err)
+	}
+	if done, ok := res.state(t, 0).(*protocol.ToolCompleted); !ok || a.name != "gemini" && !strings.Contains(done.Output, "made") {
+		t.Errorf("tool %+v", res.tools[0].State)
+	}
+}
+
+func (a *realAgent) refused(t *testing.T, r *rig) {
+	if !a.asks {
+		return
+	}
+	r.onPermission = func(harness.Permission) harness.Decision { return harness.Decision{} }
+	defer func() { r.onPermission = nil }()
+	res := r.turn("TOOL bash echo x > refused.txt", "SAY a pity")
+	if res.exit != nil || res.end.StopReason == protocol.StopError {
+		t.Errorf("ended with %+v, %+v", res.end, res.exit)
+	}
+	if _, err := os.Stat(filepath.Join(r.spec.Config.Cwd, "refused.txt")); err == nil {
+		t.Error("the refused command ran")
+	}
+	switch s := res.state(t, 0).(type) {
+	case *protocol.ToolFailed, *protocol.ToolCancelled:
+	default:
+		t.Errorf("tool %+v", s)
+	}
+}
+
+func (a *realAgent) cancel(t *testing.T, r *rig) {
+	r.send("SLOW 1000 20")
+	r.until("text", isText)
+	r.interrupt()
+	res := r.finish()
+	wantEnd(t, res, protocol.StopCancelled)
+	a.text(t, r)
+}
+
+func (a *realAgent) cancelAsking(t *testing.T, r *rig) {
+	if !a.asks {
+		return
+	}
+	r.onPermission = func(harness.Permission) harness.Decision { return harness.Decision{Message: "no answer"} }
+	r.send("TOOL bash echo y > asked.txt")
+	r.until("a request", func(e harness.Event) bool { _, ok := e.(harness.Permission); return ok })
+	r.interrupt()
+	wantEnd(t, r.finish(), protocol.StopCancelled)
+	r.onPermission = nil
+	if _, err := os.Stat(filepath.Join(r.spec.Config.Cwd, "asked.txt")); err == nil {
+		t.Error("the command ran")
+	}
+	a.text(t, r)
+}
+
+func (a *realAgent) failure(t *testing.T, r *rig) {
+	res := r.turn("ERR badreq no such thing")
+	wantEnd(t, res, protocol.StopError)
+	if res.end.Error == nil || res.end.Error.Message == "" {
+		t.Errorf("error %+v", res.end.Error)
+	}
+	t.Logf("error: %+v", res.end.Error)
+	a.text(t, r)
+}
+
+func (a *realAgent) crash(t *testing.T, r *rig) {
+	r.send("SLOW 1000 20")
+	started := r.until("the start", func(e harness.Event) bool { _, ok := e.(harness.SessionStarted); return ok }).(harness.SessionStarted)
+	r.until("text", isText)
+	r.s.(harness.Killer).Kill()
+	res := r.finish()
+	if res.exit == nil || res.exit.Error == nil || res.exit.Error.Category != protocol.CategoryProcessExit {
+		t.Fatalf("exit %+v", res.exit)
+	}
+	r.close()
+	r.spec.Resume = started.NativeSessionID
+	r.open()
+	after := r.turn("SAY back again")
+	wantEnd(t, after, protocol.StopEndTurn)
+	wantText(t, after, "back again")
+	if after.started.Resumed == nil || a.resumes && !*after.started.Resumed {
+		t.Errorf("started %+v", after.started)
+	}
+	if after.text != "back again" {
+		t.Errorf("a replayed history became output: %q", after.text)
+	}
+}
