@@ -35,7 +35,7 @@ func (t *translator) result(l *resultLine) {
 			t.endTurn(end)
 		}
 	case !t.isOurs(l):
-		t.turn.began, t.turn.interruptID = false, "" // what began was another's
+		t.turn.began, t.turn.stirred, t.turn.interruptID = false, false, "" // what began was another's
 		t.sendHeld()
 	case len(t.turn.steers) > 0 && !t.turn.interrupted:
 		t.turn.held = &end // a message of this turn still waits in the CLI's queue: another result follows

@@ -125,8 +125,9 @@ func TestCrossedMessage(t *testing.T) {
 	s := newStage(t)
 	s.start("u1")
 	s.want("sent", s.sent(), "user u1")
-	s.want("own work", s.say(lineInit, lineText, lineTaskResult), "SessionStarted", "MessageStarted", "PartUpdate")
-	s.want("our turn", s.say(lineInit, ack("u1"), lineResult), "SessionStarted", "TurnEnd end_turn")
+	running := strings.Replace(lineIdle, "idle", "running", 1)
+	s.want("own work", s.say(running, lineInit, lineText, lineTaskResult, lineIdle), "SessionStarted", "MessageStarted", "PartUpdate")
+	s.want("our turn", s.say(running, lineInit, ack("u1"), lineResult, lineIdle), "SessionStarted", "TurnEnd end_turn")
 
 	// The same, cancelled: what was begun by itself is stopped, and so is ours when it begins.
 	s.start("u3")
