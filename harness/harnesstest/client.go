@@ -188,10 +188,12 @@ func (c *client) turn(prompt string, k int, act func()) outcome {
 
 func (c *client) follow(k int, act func()) (o outcome) {
 	c.t.Helper()
+	var deadline time.Time // of a turn that was told to stop
 	do := func() {
 		if act != nil && !o.acted {
 			o.acted = true
 			act()
+			deadline = time.Now().Add(c.suite.Wait)
 		}
 	}
 	for c.running {
@@ -201,6 +203,9 @@ func (c *client) follow(k int, act func()) (o outcome) {
 		wait := c.suite.Wait
 		if act != nil && !o.acted {
 			wait = c.suite.Quiet
+		}
+		if o.acted && time.Now().After(deadline) {
+			c.t.Fatalf("the turn goes on for %v after it was stopped", c.suite.Wait)
 		}
 		e, err := c.recv(wait)
 		switch {
