@@ -238,6 +238,21 @@ func TestRealRetry(t *testing.T) {
 	}
 }
 
+// Without a network codex waits for ever.
+func TestRealNoNetwork(t *testing.T) {
+	for _, mk := range []func(*testing.T) *rig{newRig, newExecRig} {
+		t.Run("", func(t *testing.T) {
+			r := mk(t)
+			for i, arg := range r.opts.Args {
+				r.opts.Args[i] = strings.Replace(arg, r.model.URL(), "http://127.0.0.1:9", 1)
+			}
+			r.opts.NetworkWait = 500 * time.Millisecond
+			r.open()
+			wantError(t, r.turn("SAY x"), protocol.CategoryNetwork, "network")
+		})
+	}
+}
+
 func TestRealBigOutput(t *testing.T) {
 	if testing.Short() {
 		t.Skip("megabytes, with the race detector")

@@ -179,12 +179,23 @@ func TestRealPatch(t *testing.T) {
 	}
 }
 
+// gitRepository makes dir one, without git. Codex marks repositories as trusted in the user's settings when their threads may write from the start.
+func gitRepository(t *testing.T, dir string) {
+	t.Helper()
+	for _, sub := range []string{"objects", "refs"} {
+		if err := os.MkdirAll(filepath.Join(dir, ".git", sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".git", "HEAD"), []byte("ref: refs/heads/main\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A patch in accept_edits is not asked about, and the project's folder does not become trusted in the user's settings.
 func TestRealModes(t *testing.T) {
 	r := newRig(t)
-	if err := os.Mkdir(filepath.Join(r.spec.Config.Cwd, ".git"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gitRepository(t, r.spec.Config.Cwd)
 	r.spec.Config.PermissionMode = protocol.ModeAcceptEdits
 	r.open()
 	asked := 0

@@ -2,6 +2,7 @@ package codex
 
 import (
 	"encoding/json"
+	"strings"
 
 	"agentserver/harness"
 	"agentserver/protocol"
@@ -77,7 +78,7 @@ func (x *execRun) handle(l *execLine) {
 		end := failedEnd(&l.Error, x.t.redact)
 		x.end = &end
 	case "error": // also before an attempt that works: only turn.failed and the exit status tell a failure
-		x.t.failed(&errorParams{Error: turnError{Message: l.Message}, WillRetry: attempts(l.Message) != nil})
+		x.t.failed(&errorParams{Error: turnError{Message: l.Message}, WillRetry: strings.HasPrefix(l.Message, "Reconnecting...")})
 	case "turn.started":
 	default:
 		x.t.strange("line", l.Type)

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"agentserver/harness"
 	"agentserver/harness/internal/process"
@@ -33,7 +34,8 @@ type execSession struct {
 	native string // the thread to go on with
 	queue  []harness.Event
 	run    *execution // the turn that runs
-	closed bool
+	closed bool       // no turn may begin: by Close, or because codex was killed
+	exited bool       // Exit is queued
 }
 
 // An execution is one turn.
@@ -49,6 +51,7 @@ type execution struct {
 	proc        *process.Process
 	interrupted bool
 	killed      bool
+	offline     bool // interrupted by us, for want of a network
 }
 
 // Apply implements [harness.Session]: all but the thread is the next run's affair.
@@ -141,6 +144,14 @@ func (s *execSession) work(x *execution, spec harness.Spec, resume string) {
 	s.finish(x, run, s.otherwise(x, readErr), resume)
 }
 
+// noNetwork ends a run that does nothing but wait for the network. The reader sees the end.
+func (s *execSession) noNetwork(x *execution, proc *process.Process) {
+	s.mu.Lock()
+	x.offline = true
+	s.mu.Unlock()
+	_ = proc.Interrupt() // it may have ended
+}
+
 func (s *execSession) stopped(x *execution) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,6 +164,9 @@ func (s *execSession) attempt(x *execution, spec harness.Spec) (*execRun, error)
 	run.t.raw, run.t.redact, run.t.log = spec.Config.IncludeRaw, newRedactor(secrets(spec)), s.log
 	run.client = spec.Resume
 	proc := x.proc
+	network := time.AfterFunc(time.Hour, func() { s.noNetwork(x, proc) })
+	defer network.Stop()
+	network.Stop()
 	for line := range strings.SplitSeq(x.prompt, "\n") {
 		if proc.WriteLine(context.Background(), []byte(line)) != nil {
 			break // it has given up: its output says why
@@ -169,7 +183,13 @@ func (s *execSession) attempt(x *execution, spec harness.Spec) (*execRun, error)
 			_ = proc.Kill()
 			return run, err
 		}
+		waited := run.t.waiting
 		run.line(line)
+		if run.t.waiting && !waited {
+			network.Reset(s.d.opts.NetworkWait)
+		} else if !run.t.waiting {
+			network.Stop()
+		}
 		s.push(run.t.events...)
 		run.t.events = nil
 	}
@@ -178,9 +198,12 @@ func (s *execSession) attempt(x *execution, spec harness.Spec) (*execRun, error)
 // otherwise is how the turn ends when codex did not say: cancelled, or with its exit.
 func (s *execSession) otherwise(x *execution, readErr error) harness.TurnEnd {
 	s.mu.Lock()
-	interrupted, killed := x.interrupted, x.killed
+	interrupted, killed, offline := x.interrupted, x.killed, x.offline
 	s.mu.Unlock()
-	if interrupted {
+	if offline && !interrupted && !killed {
+		return harness.TurnEnd{StopReason: protocol.StopError, Error: noNetwork}
+	}
+	if interrupted && !killed {
 		return harness.TurnEnd{StopReason: protocol.StopCancelled, FinishReason: "interrupted"}
 	}
 	e := exitError(x.proc, readErr, killed, "; the next turn resumes the session")
@@ -200,7 +223,7 @@ var execFailures = append([]struct{ text, advice string }{
 	{"thread/resume failed", "check config.resumeSessionId, and that no other process uses the session"},
 }, startFailures...)
 
-// finish ends the turn, now that codex is gone and the thread is free for the next.
+// finish ends the turn, now that codex is gone and the thread is free for the next. Where codex was killed the session ends with it.
 func (s *execSession) finish(x *execution, run *execRun, otherwise harness.TurnEnd, resume string) {
 	var used *tokenCount
 	if run.usage != nil {
@@ -208,14 +231,27 @@ func (s *execSession) finish(x *execution, run *execRun, otherwise harness.TurnE
 			used = &n
 		}
 	}
-	run.finish(otherwise, used)
+	state, _ := x.proc.ExitState()
 	s.mu.Lock()
+	killed := x.killed || state.Signal != 0 && !x.interrupted && !x.offline && run.end == nil
+	s.mu.Unlock()
+	if killed {
+		run.t.settleAll()
+	} else {
+		run.finish(otherwise, used)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if run.thread != "" {
 		s.native = run.thread
 	}
 	s.run = nil
-	s.mu.Unlock()
-	s.push(run.t.events...)
+	s.queue = append(s.queue, run.t.events...)
+	if killed && !s.exited {
+		s.closed, s.exited = true, true
+		s.queue = append(s.queue, harness.Exit{Error: otherwise.Error})
+	}
+	signal(s.wake)
 	close(x.done)
 }
 
@@ -232,22 +268,9 @@ func (s *execSession) push(events ...harness.Event) {
 // Recv implements [harness.Session].
 func (s *execSession) Recv(ctx context.Context) (harness.Event, error) {
 	for {
-		s.mu.Lock()
-		if len(s.queue) > 0 {
-			e := s.queue[0]
-			s.queue[0] = nil
-			s.queue = s.queue[1:]
-			_, last := e.(harness.Exit)
-			s.mu.Unlock()
-			if last {
-				signal(s.wake)
-			}
+		if e, ok, over := s.next(); ok {
 			return e, nil
-		}
-		over := s.closed && s.run == nil
-		s.mu.Unlock()
-		if over {
-			signal(s.wake) // for the next call
+		} else if over {
 			return nil, io.EOF
 		}
 		select {
@@ -256,6 +279,21 @@ func (s *execSession) Recv(ctx context.Context) (harness.Event, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+func (s *execSession) next() (e harness.Event, ok, over bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		if s.exited {
+			signal(s.wake) // for the next call
+		}
+		return nil, false, s.exited
+	}
+	e = s.queue[0]
+	s.queue[0] = nil
+	s.queue = s.queue[1:]
+	return e, true, false
 }
 
 // Interrupt implements [harness.Session]: SIGINT, upon which codex kills its commands; SIGTERM would orphan them. Where that does not help, it is
@@ -281,24 +319,29 @@ func (s *execSession) Interrupt(ctx context.Context) error {
 	}
 }
 
-// Kill implements [harness.Killer]. The turn ends with an error; the session goes on.
+// Kill implements [harness.Killer]. It ends the session, also between turns, when there is no process.
 func (s *execSession) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if x := s.run; x != nil && !x.killed && !s.closed {
+	switch x := s.run; {
+	case s.closed:
+	case x != nil && !x.killed:
 		x.killed = true
 		s.wg.Go(func() { _ = x.proc.Kill() })
+	case x == nil:
+		s.closed, s.exited = true, true
+		s.queue = append(s.queue, harness.Exit{Error: &protocol.TurnError{
+			Category: protocol.CategoryProcessExit, Message: "codex was killed; the next turn resumes the session"}})
+		signal(s.wake)
 	}
 }
 
 // Close implements [harness.Session].
 func (s *execSession) Close(ctx context.Context) error {
 	s.mu.Lock()
-	first := !s.closed
 	s.closed = true
-	x := s.run
 	var proc *process.Process
-	if x != nil {
+	if x := s.run; x != nil {
 		x.interrupted = true
 		proc = x.proc
 	}
@@ -308,8 +351,12 @@ func (s *execSession) Close(ctx context.Context) error {
 		err = proc.Close(ctx, execLadder)
 	}
 	s.wg.Wait()
-	if first {
-		s.push(harness.Exit{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.exited {
+		s.exited = true
+		s.queue = append(s.queue, harness.Exit{})
+		signal(s.wake)
 	}
 	return err
 }

@@ -21,10 +21,9 @@ import (
 // patience bounds every wait of these tests; a healthy codex takes milliseconds.
 const patience = 30 * time.Second
 
-// theCLI returns the pinned codex, and lets the test run beside others.
+// theCLI returns the pinned codex.
 func theCLI(t *testing.T) harness.Executable {
 	t.Helper()
-	t.Parallel()
 	exe := provisiontest.CLI(t, provision.Codex)
 	return harness.Executable{Path: exe.Path, Version: exe.Version}
 }
@@ -45,7 +44,12 @@ type rig struct {
 }
 
 // newRig makes a rig of the app-server without starting it. home is its CODEX_HOME.
-func newRig(t *testing.T) *rig { return newRigOf(t, codex.NewAppServer, codex.AppServerID) }
+func newRig(t *testing.T) *rig {
+	t.Parallel()
+	return newSerialRig(t)
+}
+
+func newSerialRig(t *testing.T) *rig { return newRigOf(t, codex.NewAppServer, codex.AppServerID) }
 
 // newRigOf makes a rig of either harness.
 func newRigOf(t *testing.T, make func(codex.Options) harness.Harness, id protocol.HarnessID) *rig {

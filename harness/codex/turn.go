@@ -291,12 +291,15 @@ func attempts(message string) *protocol.Progress {
 	return &protocol.Progress{Done: int64(d[0]), Total: int64(t[0]), Unit: "attempts"}
 }
 
+// noNetwork is the error of a turn that only waits. It is not changed.
+var noNetwork = &protocol.TurnError{Category: protocol.CategoryNetwork, Message: "codex has no network and would wait for ever: check the server's network, then send the turn again"}
+
 // giveUp ends a turn that does nothing but wait for the network.
 func (t *translator) giveUp() {
 	if !t.waiting || !t.turn.active || t.turn.interrupted {
 		return
 	}
-	t.turn.failure = &protocol.TurnError{Category: protocol.CategoryNetwork, Message: "codex has no network and would wait for ever: check the server's network, then send the turn again"}
+	t.turn.failure = noNetwork
 	t.interrupt()
 }
 
