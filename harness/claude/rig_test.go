@@ -60,7 +60,7 @@ func newRig(t *testing.T, cli harness.Executable) *rig {
 	t.Cleanup(model.Close)
 	home := t.TempDir()
 	cwd := t.TempDir()
-	env := append(fakemodel.ClaudeEnv(model.URL()), "HOME="+home, "CLAUDE_CONFIG_DIR="+home+"/.claude", "PATH="+os.Getenv("PATH"), "IS_SANDBOX=1",
+	env := append(fakemodel.ClaudeEnv(model.URL()), "HOME="+home, "CLAUDE_CONFIG_DIR="+home+"/.claude", "TMPDIR="+home, "PATH="+os.Getenv("PATH"), "IS_SANDBOX=1",
 		"CLAUDECODE=1", "NODE_OPTIONS=--no-such-option", "SECRET_OF_TEST=hunter2-hunter2")
 	return &rig{
 		t: t, model: model,
