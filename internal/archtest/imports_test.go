@@ -20,6 +20,7 @@ var allowed = map[string][]string{
 	"protocol/streamcheck":     {"agentserver/protocol", "agentserver/protocol/conversation"},
 	"engine/eventlog":          {"agentserver/protocol"},
 	"engine":                   {"agentserver/protocol/...", "agentserver/harness", "agentserver/engine/eventlog"},
+	"engine/acp":               {"agentserver/engine/...", "agentserver/protocol/...", "agentserver/internal/transport"},
 	"engine/wire":              {"agentserver/engine/...", "agentserver/protocol/...", "agentserver/internal/transport", "github.com/sourcegraph/jsonrpc2"},
 	"harness":                  {"agentserver/protocol"},
 	"harness/internal/process": {"golang.org/x/sys/..."},
