@@ -33,6 +33,13 @@ func TestRealAgents(t *testing.T) {
 	}
 }
 
+func (a *realAgent) run() string {
+	if a.shell != "" {
+		return a.shell
+	}
+	return "TOOL bash"
+}
+
 func (a *realAgent) text(t *testing.T, r *rig) {
 	res := r.turn("SAY hello from the model")
 	wantEnd(t, res, protocol.StopEndTurn)
@@ -43,7 +50,7 @@ func (a *realAgent) text(t *testing.T, r *rig) {
 }
 
 func (a *realAgent) tool(t *testing.T, r *rig) {
-	res := r.turn("TOOL bash echo made > made.txt && cat made.txt", "SAY all done")
+	res := r.turn(a.run()+" echo made > made.txt && cat made.txt", "SAY all done")
 	wantEnd(t, res, protocol.StopEndTurn)
 	wantText(t, res, "all done")
 	if (len(res.asked) > 0) != a.asks {
@@ -63,7 +70,7 @@ func (a *realAgent) refused(t *testing.T, r *rig) {
 	}
 	r.onPermission = func(harness.Permission) harness.Decision { return harness.Decision{} }
 	defer func() { r.onPermission = nil }()
-	res := r.turn("TOOL bash echo x > refused.txt", "SAY a pity")
+	res := r.turn(a.run()+" echo x > refused.txt", "SAY a pity")
 	if res.exit != nil || res.end.StopReason == protocol.StopError {
 		t.Errorf("ended with %+v, %+v", res.end, res.exit)
 	}
@@ -91,7 +98,7 @@ func (a *realAgent) cancelAsking(t *testing.T, r *rig) {
 		return
 	}
 	r.onPermission = func(harness.Permission) harness.Decision { return harness.Decision{Message: "no answer"} }
-	r.send("TOOL bash echo y > asked.txt")
+	r.send(a.run() + " echo y > asked.txt")
 	r.until("a request", func(e harness.Event) bool { _, ok := e.(harness.Permission); return ok })
 	r.interrupt()
 	wantEnd(t, r.finish(), protocol.StopCancelled)
@@ -130,7 +137,7 @@ func (a *realAgent) crash(t *testing.T, r *rig) {
 	if after.started.Resumed == nil || a.resumes && !*after.started.Resumed {
 		t.Errorf("started %+v", after.started)
 	}
-	if after.text != "back again" {
+	if strings.Contains(after.text, "hello from") || strings.Contains(after.text, "word") || !strings.HasSuffix(after.text, "back again") {
 		t.Errorf("a replayed history became output: %q", after.text)
 	}
 }

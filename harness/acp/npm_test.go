@@ -28,6 +28,8 @@ type realAgent struct {
 
 	resumes bool // a new process continues the session
 	asks    bool // it asks before it runs a command
+	// shell is the verb of the scripted model that runs a command for which the agent asks; "TOOL bash" when empty.
+	shell string
 }
 
 var realAgents = []realAgent{
@@ -64,7 +66,7 @@ var realAgents = []realAgent{
 				"/v1\"\nwire_api = \"responses\"\nenv_key = \"FAKE_KEY\"\nsupports_websockets = false\n")
 			return []string{"CODEX_HOME=" + home + "/.codex", "FAKE_KEY=" + fakemodel.Key, "NO_PROXY=127.0.0.1", "NO_BROWSER=1"}
 		},
-		resumes: true, asks: true,
+		resumes: true, asks: true, shell: "SHELLESC",
 	},
 	{
 		name: "pi", packages: []string{"pi-acp@0.0.34", "@earendil-works/pi-coding-agent@1.6.0"}, program: []string{".bin/pi-acp"}, node: 22,

@@ -195,8 +195,8 @@ func (c *choice) list() string {
 	return strings.Join(names, ", ")
 }
 
-// modeWords are the agents' words for our permission modes, those that fit best first. What an agent means by them is its own: codex has no mode
-// that asks before every edit, but one that asks before it leaves the workspace.
+// modeWords are the agents' words for our permission modes, those that fit best first. What an agent means by them is its own: codex has no
+// mode that asks before every edit, but one that asks before it leaves its sandbox.
 var modeWords = map[protocol.PermissionMode][]string{
 	protocol.ModeDefault:           {"default", "ask", "manual", "normal", "workspace-write", "build", "code"},
 	protocol.ModePlan:              {"plan", "read-only", "architect"},
