@@ -25,6 +25,8 @@ type conn struct {
 	pumped chan struct{} // closed when the pump has ended
 	pumpIs error         // why; set before
 	kick   chan struct{} // closed by Server.Close
+
+	snapshots chan struct{} // one place: held while a snapshot is made and queued
 }
 
 // flushTimeout bounds how long the end of a connection waits for what stands in its queue.
@@ -35,7 +37,7 @@ func (s *Server) newConn(ctx context.Context, p transport.Pipe, log *slog.Logger
 	work, cancel := context.WithCancel(ctx)
 	c := &conn{
 		server: s, log: log, ctx: work, cancel: cancel, follower: s.rt.Follow(),
-		pumped: make(chan struct{}), kick: make(chan struct{}),
+		pumped: make(chan struct{}), kick: make(chan struct{}), snapshots: make(chan struct{}, 1),
 	}
 	ready := make(chan struct{})
 	c.rpc = transport.NewConn(ctx, p, transport.Options{

@@ -90,8 +90,20 @@ func (c *conn) list(ctx context.Context, _ *transport.Request, _ *noParams) (any
 	return c.server.rt.List(ctx)
 }
 
-func (c *conn) snapshot(ctx context.Context, _ *transport.Request, p *protocol.SessionParams) (any, error) {
-	return c.server.rt.Snapshot(ctx, *p)
+// snapshot makes one state at a time, and only when there is room for it: a client that asks for many and reads none must not have them all pile up.
+func (c *conn) snapshot(ctx context.Context, r *transport.Request, p *protocol.SessionParams) (any, error) {
+	select {
+	case c.snapshots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-c.snapshots }()
+	if err := c.rpc.Room(ctx); err != nil {
+		return nil, err
+	}
+	result, err := c.server.rt.Snapshot(ctx, *p)
+	r.Reply(result, err) // here, so that the next one sees it in the queue
+	return r.Later()
 }
 
 // pageBytes bounds an answer to a replay that gave a limit, so that a page of large events stays a message that any client takes. Who gave no

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -380,6 +381,37 @@ func TestReplayBySize(t *testing.T) {
 	if len(whole) < 9<<20 || len(limited) < 3<<20 || len(limited) > 5<<20 {
 		t.Errorf("whole %d bytes, limited %d", len(whole), len(limited))
 	}
+}
+
+// TestSnapshotsUnread: snapshots that nobody reads are not made, so that a connection holds a few of them and not all that it asked for.
+func TestSnapshotsUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, wire.Options{})
+		ours, theirs := net.Pipe() // which holds nothing by itself
+		p, other := &peer{t: t, pipe: transport.NewLines(ours, transport.PipeOptions{}), served: make(chan error, 1)}, dial(t, s)
+		go func() { p.served <- s.ServeStream(context.Background(), theirs) }()
+		defer p.pipe.Close(transport.CloseNormal, "")
+		p.ask("0", "events/subscribe", `{"sessionIds":[]}`)
+		other.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"turn/start","params":%s}`, startParams(t, "s", "t1", strings.Repeat("x", 5<<20))))
+		other.events(protocol.EventTurnEnded)
+		const asked = 5
+		for i := range asked {
+			p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"session/snapshot","params":{"sessionId":"s"}}`, i))
+		}
+		synctest.Wait()
+		other.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"turn/start","params":%s}`, startParams(t, "s", "t2", "say 1")))
+		later := other.events(protocol.EventTurnEnded)
+		latest := fmt.Sprint(later[len(later)-1].Seq)
+		early := 0
+		for range asked {
+			if got := string(jsonscan.Get(jsonscan.Get([]byte(p.answer()), "result"), "seq")); got != latest {
+				early++
+			}
+		}
+		if early > 3 {
+			t.Errorf("%d of %d snapshots were made before anybody read", early, asked)
+		}
+	})
 }
 
 // TestShutdownRequest: the request is answered, the turn's end is delivered, and the connection ends with 1001.

@@ -147,6 +147,9 @@ func (c *Conn) Shutdown(ctx context.Context, code CloseCode, reason string) erro
 // Flush waits until everything that is queued has been handed to the operating system.
 func (c *Conn) Flush(ctx context.Context) error { return c.out.waitIdle(ctx) }
 
+// Room waits until the queue is below its bounds. It is for whoever is about to make a large reply.
+func (c *Conn) Room(ctx context.Context) error { return c.out.waitRoom(ctx) }
+
 // Send writes whole, encoded messages in order. It waits for room in the queue until ctx ends; then it either writes by itself, together with
 // what others queue meanwhile, or leaves the texts to the goroutine that writes. The bytes must not change any more; several connections may
 // share them.
