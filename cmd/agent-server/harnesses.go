@@ -147,6 +147,15 @@ func prefetch(p *provision.Provisioner, r *harness.Registry, log *slog.Logger) {
 	}
 }
 
+// one returns the harness that an editor talks to.
+func (f *harnessFlags) one(offered map[protocol.HarnessID]protocol.Capabilities) (protocol.HarnessID, error) {
+	name := ""
+	if len(f.names) == 1 {
+		name = strings.TrimSpace(f.names[0])
+	}
+	return pickHarness(name, offered)
+}
+
 // pickHarness returns the harness that `run` uses: the one that was named, else the first real one of the server's.
 func pickHarness(name string, offered map[protocol.HarnessID]protocol.Capabilities) (protocol.HarnessID, error) {
 	if name != "" {

@@ -19,6 +19,10 @@ or clients connect over a WebSocket, inside a sandbox for example:
   agent-server --listen 8722             on 127.0.0.1 only
   agent-server --listen 8722 --stdio     both at once
 
+An editor that speaks ACP can spawn it as an agent, whatever runs behind it:
+
+  agent-server --acp --harness codex-app-server
+
 Everybody who reaches a listening address can run agents here. Set a token where
 others can (clients send it as "Authorization: Bearer TOKEN"):
 

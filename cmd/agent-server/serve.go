@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"agentserver/engine/acp"
 	"agentserver/engine/eventlog"
 	"agentserver/engine/wire"
 )
@@ -21,6 +23,7 @@ import (
 // serveFlags are the flags of `serve`, which are also the program's own.
 type serveFlags struct {
 	stdio       bool
+	acp         bool
 	listen      string
 	addressFile string
 	dial        string
@@ -44,6 +47,7 @@ const defaultDrain = 10 * time.Second
 
 func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.stdio, "stdio", false, "serve on stdin and stdout, one JSON object a line (what no flag means)")
+	fs.BoolVar(&f.acp, "acp", false, "be an ACP agent on stdin and stdout instead, for an editor; --harness says which harness answers (default: claude-code)")
 	fs.StringVar(&f.listen, "listen", "", "serve WebSockets on `[host:]port`; without a host on 127.0.0.1, with port 0 on a free one")
 	fs.StringVar(&f.addressFile, "address-file", "", "write the address that --listen got to this `file`, once it accepts connections")
 	fs.StringVar(&f.dial, "dial", "", "connect to this ws:// or wss:// `url` and serve whoever is there, for a place that nobody can connect to")
@@ -80,10 +84,14 @@ func newServeCmd(g *globals) *cobra.Command {
 }
 
 func (f *serveFlags) check() error {
-	if f.listen == "" && f.dial == "" {
+	if f.listen == "" && f.dial == "" && !f.acp {
 		f.stdio = true
 	}
 	switch {
+	case f.acp && f.stdio:
+		return usageError("--acp and --stdio both want stdin and stdout: give one of them")
+	case f.acp && len(f.harnesses.names) > 1:
+		return usageError("--acp serves one harness: give one --harness")
 	case f.addressFile != "" && f.listen == "":
 		return usageError("--address-file needs --listen")
 	case f.limits.buffer <= 0 || f.limits.bufferMiB <= 0:
@@ -143,6 +151,19 @@ func (s *server) serve(ctx context.Context, cmd *cobra.Command, f *serveFlags, l
 			return s.wire.DialOut(ctx, f.dial, &wire.DialOutOptions{Token: f.token})
 		})
 	}
+	if f.acp {
+		harness, err := f.harnesses.one(s.runtime.Harnesses())
+		if err != nil {
+			return errors.Join(err, s.close(0))
+		}
+		alone := listener == nil && f.dial == ""
+		way(func(ctx context.Context) error {
+			if alone {
+				defer cancel(nil) // the editor has left
+			}
+			return acp.Serve(ctx, s.runtime, harness, stdio{cmd.InOrStdin(), cmd.OutOrStdout()})
+		})
+	}
 	if f.stdio {
 		alone := listener == nil && f.dial == ""
 		way(func(ctx context.Context) error {
@@ -160,6 +181,23 @@ func (s *server) serve(ctx context.Context, cmd *cobra.Command, f *serveFlags, l
 		err = cause // one of the ways failed
 	}
 	return err
+}
+
+// stdio is stdin and stdout as one stream.
+type stdio struct {
+	io.Reader
+	io.Writer
+}
+
+// Close closes both, as far as they can be closed.
+func (s stdio) Close() error {
+	var errs []error
+	for _, end := range []any{s.Reader, s.Writer} {
+		if c, ok := end.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // announce says where the server listens.
