@@ -177,7 +177,7 @@ func (s *server) serve(ctx context.Context, cmd *cobra.Command, f *serveFlags, l
 	}
 	err := s.close(f.limits.drainTimeout)
 	wg.Wait()
-	if cause := context.Cause(ctx); cause != nil && cmd.Context().Err() == nil {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause // one of the ways failed
 	}
 	return err
