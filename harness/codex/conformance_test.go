@@ -11,7 +11,12 @@ import (
 
 func TestConformanceAppServer(t *testing.T) { conform(t, newSerialRig(t)) }
 
-func TestConformanceExec(t *testing.T) { conform(t, newSerialExecRig(t)) }
+func TestConformanceExec(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute of starting processes, one a turn")
+	}
+	conform(t, newSerialExecRig(t))
+}
 
 func conform(t *testing.T, r *rig) {
 	prompts := harnesstest.Prompts{

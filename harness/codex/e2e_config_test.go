@@ -107,6 +107,33 @@ func TestRealAPIKey(t *testing.T) {
 	})
 }
 
+// The built-in provider takes a key too, with no login in CODEX_HOME, and none is made.
+func TestRealAPIKeyOfBuiltInProvider(t *testing.T) {
+	r := newRig(t)
+	const key = "sk-of-the-config-3141592653"
+	r.spec.Config.APIKey = key
+	r.opts.Args = []string{"--disable", "plugins", "-c", `openai_base_url="` + r.model.URL() + `/v1"`, "-c", `model="gpt-5.5"`}
+	r.open()
+	wantText(t, r.turn("SAY with a key"), "with a key")
+	if got := r.model.Calls()[0].Header.Get("Authorization"); got != "Bearer "+key {
+		t.Error("config.apiKey is not used")
+	}
+	native := ""
+	r.on = func(e harness.Event) {
+		if s, ok := e.(harness.SessionStarted); ok {
+			native = s.NativeSessionID
+		}
+	}
+	r.turn("SAY more")
+	r.close()
+	r.spec.Resume = native
+	r.open()
+	wantText(t, r.turn("SAY resumed"), "resumed")
+	if _, err := os.Stat(filepath.Join(r.home, "auth.json")); err == nil {
+		t.Error("the key was stored")
+	}
+}
+
 func TestRealImage(t *testing.T) {
 	r := newRig(t).open()
 	r.sendInput(protocol.Input{

@@ -3,6 +3,7 @@ package codex_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,6 +97,46 @@ func TestRealExecTools(t *testing.T) {
 	r.turn("PATCH more.txt one")
 	if _, err := os.Stat(filepath.Join(r.spec.Config.Cwd, "more.txt")); err == nil {
 		t.Error("the default mode has nobody to ask, and wrote a file")
+	}
+}
+
+// Servers are reached, and their secrets are neither in argv nor in the environment of commands.
+func TestRealExecMCP(t *testing.T) {
+	r := newExecRig(t)
+	const word, header = "from 'stdio' \"$HOME\"", "secret-header"
+	r.spec.Config.MCPServers = map[string]protocol.MCPServer{
+		"local":  {Type: protocol.MCPStdio, Command: os.Args[0], Args: []string{"an 'argument'"}, Env: map[string]string{mcpVariable: word}},
+		"remote": {Type: protocol.MCPHTTP, URL: httpMCP(t, "from http", header), Headers: map[string]string{"X-Test": header}},
+		"old":    {Type: protocol.MCPSSE, URL: "http://127.0.0.1:1/sse"},
+		"a name": {Type: protocol.MCPHTTP, URL: "http://127.0.0.1:1/"},
+	}
+	r.open()
+	res := r.turn("TOOL mcp__local::say {}")
+	if done := res.completed(t, 0); done.Output != word || res.tools[0].ToolName != "mcp__local__say" {
+		t.Errorf("%+v, output %q", res.tools[0], done.Output)
+	}
+	failures := 0
+	for _, e := range res.events {
+		if _, ok := e.(harness.Failure); ok {
+			failures++
+		}
+	}
+	if failures != 2 {
+		t.Errorf("%d errors about the servers that are left out", failures)
+	}
+	if done := r.turn("TOOL mcp__remote::say {}").completed(t, 0); done.Output != "from http" {
+		t.Errorf("output %q", done.Output)
+	}
+	r.send("SHELL env; sleep 1")
+	r.until("the command", toolIs(protocol.ToolStatusInProgress))
+	for _, pid := range processes(t, "exec", r.home) {
+		command, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+		if strings.Contains(string(command), header) || strings.Contains(string(command), "from 'stdio'") {
+			t.Errorf("argv holds a secret")
+		}
+	}
+	if env := string(input(r.finish().tools[0].State)); strings.Contains(env, header) || !strings.Contains(env, "PATH=") {
+		t.Errorf("a command's environment: %s", env)
 	}
 }
 

@@ -35,7 +35,8 @@ func (*execHarness) Capabilities() protocol.Capabilities {
 		ModelSwitch:    protocol.ModelSwitchInSession,
 		ThinkingLevels: thinkingLevels,
 		Images:         true,
-		Unsupported:    []string{"disableTools", "maxTurns", "mcpServers", "resumeSessionAt"},
+		MCPServers:     true,
+		Unsupported:    []string{"disableTools", "maxTurns", "resumeSessionAt"},
 	}
 }
 
@@ -85,6 +86,7 @@ func execArguments(opts *Options, spec harness.Spec, resume string, images []str
 	for _, dir := range c.AdditionalDirectories {
 		args = append(args, "--add-dir", dir)
 	}
+	args = append(args, execServersOf(c).args...)
 	args = append(args, opts.Args...)
 	if resume != "" {
 		args = append(args, "resume", resume)
@@ -100,7 +102,7 @@ func tomlString(s string) string { return strings.ReplaceAll(string(encode(s)), 
 
 // execEnvironment adds the key of the config, under the name that codex or the operator's provider reads.
 func execEnvironment(opts *Options, spec harness.Spec, exe harness.Executable) []string {
-	extra := map[string]string{}
+	extra := execServersOf(&spec.Config).env
 	if key := spec.Config.APIKey; key != "" {
 		extra["CODEX_API_KEY"] = key
 		if opts.KeyVariable != "" {

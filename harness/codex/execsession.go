@@ -121,6 +121,7 @@ func (s *execSession) start(ctx context.Context, x *execution, spec harness.Spec
 // work drives one turn to its end. A thread that codex does not have is given up for a new one.
 func (s *execSession) work(x *execution, spec harness.Spec, resume string) {
 	defer x.removeImages()
+	s.push(execServersOf(&spec.Config).failures...)
 	run, readErr := s.attempt(x, spec)
 	if run.thread == "" && resume != "" && lost(x.proc.StderrTail(stderrLines)) && !s.stopped(x) {
 		_ = x.proc.Close(context.Background(), nil)
