@@ -39,6 +39,7 @@ type agentConfig struct {
 	Reexec     bool // serve in a child of its own, as gemini and qwen do
 	Stubborn   bool // ignores cancel, end of input and SIGTERM
 	CancelEnd  string
+	Steer      bool // it has the steering extension
 }
 
 // A scriptedAgent plays the lines of each prompt.
@@ -180,6 +181,16 @@ func (a *scriptedAgent) handle(m agentMessage) {
 			a.cancel = nil
 		}
 		a.mu.Unlock()
+	case "_session/steering":
+		a.mu.Lock()
+		running := a.cancel != nil
+		a.mu.Unlock()
+		if !running || !a.cfg.Steer {
+			a.answer(m.ID, map[string]any{"outcome": "promptRequired"})
+			return
+		}
+		a.answer(m.ID, map[string]any{"outcome": "injected"})
+		a.say("steered: " + fmt.Sprint(p.Prompt[0]["text"]))
 	case "session/prompt":
 		cancel := make(chan struct{})
 		a.mu.Lock()
@@ -209,7 +220,7 @@ func (a *scriptedAgent) initialize(id json.RawMessage) {
 	}
 	a.answer(id, map[string]any{
 		"protocolVersion": v, "agentInfo": map[string]any{"name": "scripted", "version": 7}, // a wrong type must not matter
-		"authMethods": []any{method},
+		"authMethods": []any{method}, "_meta": map[string]any{"steering": map[string]any{"supported": a.cfg.Steer}},
 		"agentCapabilities": map[string]any{
 			"loadSession": !a.cfg.NoLoad, "sessionCapabilities": session,
 			"promptCapabilities": map[string]any{"image": !a.cfg.NoImages, "audio": true, "embeddedContext": !a.cfg.NoContext},
@@ -374,6 +385,9 @@ func (a *scriptedAgent) prompt(id json.RawMessage, prompt []map[string]any, canc
 			a.play(verb, rest)
 		}
 	}
+	a.mu.Lock()
+	a.cancel = nil
+	a.mu.Unlock()
 	a.answer(id, map[string]any{"stopReason": stop, "usage": map[string]any{"totalTokens": 45, "inputTokens": 30, "outputTokens": 15, "cachedReadTokens": 10}})
 	for _, l := range late {
 		time.Sleep(30 * time.Millisecond)

@@ -10,7 +10,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	config, err := json.Marshal(agentConfig{})
+	config, err := json.Marshal(agentConfig{Steer: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	harnesstest.Run(t, harnesstest.Suite{
-		Harness: acp.New(acp.Options{Command: []string{exe}, Settle: -1, NoReaper: true}),
+		Harness: acp.New(acp.Options{Command: []string{exe}, Settle: -1, NoReaper: true, Steering: true}),
 		Env:     []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir(), agentVariable + "=" + string(config)},
 		Steps:   6,
 		Prompts: harnesstest.Prompts{

@@ -274,3 +274,34 @@ func TestCrash(t *testing.T) {
 	r.open()
 	wantText(t, r.turn("STATE"), "turns=2")
 }
+
+func TestSteer(t *testing.T) {
+	t.Parallel()
+	for _, able := range []bool{true, false} {
+		r := scripted(t, agentConfig{Steer: able}).open()
+		steer := func(text string) bool {
+			t.Helper()
+			ok, err := r.s.(harness.Steerer).Steer(t.Context(), protocol.Text(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ok
+		}
+		if steer("early") {
+			t.Error("steered without a turn")
+		}
+		r.send("SAY x\nHANG")
+		r.until("text", isText)
+		if steer("left") != able {
+			t.Errorf("able %v: the steering was not taken as it should be", able)
+		}
+		if able {
+			e := r.until("its effect", isText).(harness.Delta)
+			if e.Text != "steered: left" {
+				t.Errorf("text %q", e.Text)
+			}
+		}
+		r.interrupt()
+		wantEnd(t, r.finish(), protocol.StopCancelled)
+	}
+}

@@ -8,6 +8,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(mcpVariable) != "" {
+		serveMCP()
+		return
+	}
 	if os.Getenv(agentVariable) != "" {
 		serveAgent(os.Getenv(agentVariable))
 		return

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"agentserver/harness"
+	"agentserver/harness/acp"
 	"agentserver/protocol"
 )
 
@@ -27,6 +28,7 @@ func TestRealAgents(t *testing.T) {
 			t.Run("refused", func(t *testing.T) { a.refused(t, r) })
 			t.Run("cancel", func(t *testing.T) { a.cancel(t, r) })
 			t.Run("cancel while it asks", func(t *testing.T) { a.cancelAsking(t, r) })
+			t.Run("steering", func(t *testing.T) { a.steer(t, r) })
 			t.Run("failure", func(t *testing.T) { a.failure(t, r) })
 			t.Run("crash and resume", func(t *testing.T) { a.crash(t, r) })
 		})
@@ -139,5 +141,69 @@ func (a *realAgent) crash(t *testing.T, r *rig) {
 	}
 	if strings.Contains(after.text, "hello from") || strings.Contains(after.text, "word") || !strings.HasSuffix(after.text, "back again") {
 		t.Errorf("a replayed history became output: %q", after.text)
+	}
+}
+
+// steer adds a message to a turn of an agent that has the extension.
+func (a *realAgent) steer(t *testing.T, r *rig) {
+	if !r.opts.Steering {
+		return
+	}
+	r.send("SLOW 1000 20")
+	r.until("text", isText)
+	ok, err := r.s.(harness.Steerer).Steer(t.Context(), protocol.Text("SAY steered"))
+	if err != nil || !ok {
+		t.Errorf("not taken: %v", err)
+	}
+	r.interrupt()
+	wantEnd(t, r.finish(), protocol.StopCancelled)
+	a.text(t, r)
+}
+
+// TestExampleAgent runs the example agent of the protocol's SDK, which needs no model.
+func TestExampleAgent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs an agent from npm; run without -short")
+	}
+	t.Parallel()
+	program := filepath.Join(npm(t, "@agentclientprotocol/sdk@1.9.0"), "@agentclientprotocol/sdk/dist/examples/agent.js")
+	r := newRig(t, acp.Options{Command: []string{node(t, 20), program}}).open()
+	res := r.turn("hello")
+	wantEnd(t, res, protocol.StopEndTurn)
+	if len(res.tools) != 2 || len(res.asked) != 1 || !strings.Contains(res.text, "Perfect!") {
+		t.Errorf("text %q, %d tools, asked %d times", res.text, len(res.tools), len(res.asked))
+	}
+	r.send("hello")
+	r.until("text", isText)
+	r.interrupt()
+	wantEnd(t, r.finish(), protocol.StopCancelled) // the agent itself says end_turn
+}
+
+// TestRealMCP gives real agents an MCP server of the turn's configuration, whose tool the model calls.
+func TestRealMCP(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs agents from npm; run without -short")
+	}
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range chosenAgents(t) {
+		if a.mcpTool == "" {
+			continue
+		}
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			r, _ := a.rig(t)
+			r.spec.Config.PermissionMode = protocol.ModeDefault
+			r.spec.Config.MCPServers = map[string]protocol.MCPServer{"test": {Type: protocol.MCPStdio, Command: exe, Env: map[string]string{mcpVariable: "the secret word"}}}
+			r.open()
+			res := r.turn("TOOL " + a.mcpTool + " {}")
+			wantEnd(t, res, protocol.StopEndTurn)
+			if done, ok := res.state(t, 0).(*protocol.ToolCompleted); !ok || !strings.Contains(done.Output+res.text, "the secret word") {
+				t.Errorf("tool %+v, text %q", res.tools[0].State, res.text)
+			}
+		})
 	}
 }

@@ -28,6 +28,8 @@ type realAgent struct {
 
 	resumes bool // a new process continues the session
 	asks    bool // it asks before it runs a command
+	// mcpTool is the name under which the model sees the tool "say" of the MCP server "test".
+	mcpTool string
 	// shell is the verb of the scripted model that runs a command for which the agent asks; "TOOL bash" when empty.
 	shell string
 }
@@ -39,7 +41,7 @@ var realAgents = []realAgent{
 			writeFile(t, home+"/.config/opencode/opencode.json", fakemodel.OpencodeConfig(url))
 			return []string{"XDG_CONFIG_HOME=" + home + "/.config", "NO_PROXY=127.0.0.1"}
 		},
-		resumes: true, asks: true,
+		resumes: true, asks: true, mcpTool: "test_say",
 	},
 	{
 		name: "gemini", packages: []string{"@google/gemini-cli@0.61.0"}, program: []string{"@google/gemini-cli/bundle/gemini.js", "--acp"}, node: 20,
@@ -47,17 +49,17 @@ var realAgents = []realAgent{
 			writeFile(t, home+"/.gemini/settings.json", fakemodel.GeminiSettings)
 			return fakemodel.GeminiEnv(url)
 		},
-		asks: true,
+		asks: true, mcpTool: "mcp_test_say",
 	},
 	{
 		name: "qwen", packages: []string{"@qwen-code/qwen-code@0.24.4"}, program: []string{".bin/qwen", "--acp"}, node: 22,
 		setup:   func(_ *testing.T, _, url string) []string { return fakemodel.QwenEnv(url) },
-		resumes: true, asks: true,
+		resumes: true, asks: true, mcpTool: "mcp__test__say",
 	},
 	{
 		name: "claude", packages: []string{"@agentclientprotocol/claude-agent-acp@0.101.0"}, program: []string{".bin/claude-agent-acp"}, node: 22,
 		setup:   func(_ *testing.T, _, url string) []string { return fakemodel.ClaudeEnv(url) },
-		resumes: true, asks: true,
+		resumes: true, asks: true, mcpTool: "mcp__test__say",
 	},
 	{
 		name: "codex", packages: []string{"@agentclientprotocol/codex-acp@2.6.0"}, program: []string{".bin/codex-acp"}, node: 22,
