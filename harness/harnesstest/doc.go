@@ -18,6 +18,8 @@
 // of an answer for granted, so that it runs against a scripted agent, a fake model and a real one alike. It finds out by itself how many events a prompt
 // gives, and interrupts, closes and kills at each of them.
 //
+// Do not run it beside other tests (t.Parallel): it looks for goroutines that were left behind.
+//
 // For drivers that start a process, package harnesstest/agent plays one from a script: the test binary starts itself again as the agent.
 //
 // # What is checked

@@ -25,7 +25,8 @@
 //	| Unknown | events of an unknown type are kept in order |
 //	| Gaps | numbers that never came are listed; whatever refers to them is opened as it is met |
 //
-// An event of type raw is not kept: it promises nothing. Of session.notice only the latest is kept, while its turn runs.
+// An event of type raw is not kept: it promises nothing. Of session.notice only the latest is kept, until its turn ends; one of no turn,
+// until any does.
 //
 // # Sharing and cost
 //
@@ -51,7 +52,7 @@
 //	  usage?         {turnId,used,size?,cost?,at}, the context gauge
 //	  totals         {turns,tokens,costs?:[Cost]}: turns that ended, the sum of their tokens, the sum of their costs by currency
 //	  errors?        [{seq,turnId?,at,category,message,recoverable,stack?}]
-//	  notice?        {seq,turnId?,at,kind,message,progress?}, the latest, until its turn ends
+//	  notice?        {seq,turnId?,at,kind,message,progress?}, the latest, until a turn ends
 //	  unknown?       [{seq,event}]: events, and deltas, of types this build does not know, as they were sent
 //	Message
 //	  messageId, turnId, seq, outputIndex, role, parentToolCallId?, model?, startedAt, endedAt?, open?, _meta?

@@ -72,7 +72,7 @@ func (s *State) endTurn(place int, end Turn) {
 	if message, ok := s.speaks[t.ID]; ok {
 		s.closeMessage(message, end.EndedAt)
 	}
-	if s.cur.Notice != nil && s.cur.Notice.TurnID == t.ID {
+	if n := s.cur.Notice; n != nil && (n.TurnID == t.ID || n.TurnID == "") {
 		s.setNotice(nil)
 	}
 	t.Status, t.EndedAt, t.StopReason, t.FinishReason = end.Status, end.EndedAt, end.StopReason, end.FinishReason

@@ -16,7 +16,7 @@ type tape struct {
 }
 
 func newTape(seed uint64) *tape {
-	return &tape{conversationtest.Stream(seed, 300), rand.New(rand.NewPCG(seed, 11))}
+	return &tape{conversationtest.Stream(seed, 160), rand.New(rand.NewPCG(seed, 11))}
 }
 
 // pick returns a random place whose event is an E that fits.
