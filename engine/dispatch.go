@@ -86,10 +86,11 @@ func (s *session) ready(begins bool) bool {
 	return true
 }
 
-// agentEnded ends the turn that runs. An end that comes while no input was sent belongs to an earlier turn, which has ended otherwise.
+// agentEnded ends the turn that runs. An end that comes while no input was sent belongs to an earlier turn, which has ended otherwise; one of the
+// agent's own turn that crossed with a client's belongs to none: what that turn said stands in the client's.
 func (s *session) agentEnded(e harness.TurnEnd) {
 	t := s.turn
-	if t == nil || t.phase != running {
+	if t == nil || t.phase != running || e.Own && !t.own {
 		s.log.Debug("the agent ended a turn that is over")
 		return
 	}

@@ -341,6 +341,25 @@ func TestAgentBeginsATurnOfItsOwn(t *testing.T) {
 	})
 }
 
+// TestOwnTurnCrossesWithAClients: what an agent says by itself may be on its way when a turn is sent. Its end does not end that turn.
+func TestOwnTurnCrossesWithAClients(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.start("t1")
+		b.say(harness.TurnEnd{})
+		b.agent().onSend = func(context.Context, harness.Turn) error {
+			b.say2(harness.Delta{Key: "k", Type: protocol.DeltaText, Text: "by the way"}, harness.TurnEnd{StopReason: protocol.StopMaxTokens, Own: true})
+			return nil
+		}
+		b.start("t2")
+		b.say(textEnd("a", "the answer")...)
+		b.wantEnd("t2", protocol.StopEndTurn)
+		b.say(harness.MessageStarted{}, harness.Delta{Key: "l", Type: protocol.DeltaText, Text: "once more"}, harness.TurnEnd{Own: true})
+		if list, _ := b.List(b.t.Context()); list.Sessions[0].ActiveTurnID != "" {
+			t.Error("a turn of the agent's own does not end")
+		}
+	})
+}
+
 func TestGaugesBetweenTurnsWaitForTheNext(t *testing.T) {
 	inBubble(t, nil, func(b *bench) {
 		b.start("t1")

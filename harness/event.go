@@ -129,6 +129,9 @@ type TurnEnd struct {
 	Background []string
 	// Meta goes to turn.ended as it is.
 	Meta protocol.Meta
+	// Own says that what ended is a turn that the agent began by itself. It never ends a turn that was sent: that may be on its way to the agent,
+	// or have reached it, while this end is on its way to the engine. A driver whose agent begins turns by itself sets it on their ends.
+	Own bool
 }
 
 // Exit says that the agent's process is gone. A turn that runs ends with Error, or as cancelled when it was being cancelled. It is the last event.

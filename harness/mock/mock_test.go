@@ -184,7 +184,7 @@ func TestTimes(t *testing.T) {
 		if got := transcript(t, s); !strings.HasSuffix(got[len(got)-1], "background=2") {
 			t.Errorf("the turn's end does not name the tool that goes on: %s", got[len(got)-1])
 		}
-		if got := transcript(t, s); len(got) != 5 || got[4] != "end end_turn 0+3" || time.Since(start) != time.Second {
+		if got := transcript(t, s); len(got) != 5 || got[4] != "end end_turn 0+3 own" || time.Since(start) != time.Second {
 			t.Errorf("after %v, in the background: %q", time.Since(start), got)
 		}
 		if got := show(recv(t, s)); got != `tool 2 Bash execute "" completed {} "late"` || time.Since(start) != 5*time.Second {
@@ -396,6 +396,9 @@ func show(e harness.Event) string {
 		}
 		for _, key := range e.Background {
 			s += " background=" + short(key)
+		}
+		if e.Own {
+			s += " own"
 		}
 		return s
 	case harness.Exit:

@@ -59,7 +59,7 @@ func (p *player) playAll() (harness.TurnEnd, error) {
 	case errors.As(err, &e):
 		end = e.end
 	}
-	end.Background = p.background
+	end.Background, end.Own = p.background, p.run.input == nil
 	end.Tokens = p.spent()
 	end.Cost = cost(end.Tokens)
 	return end, nil
