@@ -8,7 +8,7 @@ type Limits struct {
 	// TotalEvents and TotalBytes bound all logs together. 1 Mi events and 512 MiB by default.
 	TotalEvents int
 	TotalBytes  int64
-	// RememberedSessions bounds how many sessions without a log keep their last number. 65536 by default, at about 40 bytes each.
+	// RememberedSessions bounds how many sessions without a log keep their last number: those closed last. 65536 by default, at about 80 bytes each.
 	RememberedSessions int
 }
 

@@ -249,7 +249,7 @@ func (s *Store) settle(l *sessionLog) {
 	switch {
 	case l.closed && l.len() == 0:
 		l.moveTo(nil)
-		s.memory.put(l.id, remnant{l.last, l.lost})
+		s.memory.put(l.id, remnant{seq: l.last, lost: l.lost})
 		delete(s.logs, l.id)
 	case l.closed:
 		l.moveTo(&s.gone)

@@ -263,6 +263,28 @@ func TestClosedSessionIsReadToItsEndAndThenForgotten(t *testing.T) {
 	}
 }
 
+// TestSessionsClosedLastAreRemembered: of the sessions without a log, those closed longest ago lose their number, however old their ids are.
+func TestSessionsClosedLastAreRemembered(t *testing.T) {
+	s := eventlog.NewStore(eventlog.Limits{SessionEvents: 1, RememberedSessions: 2})
+	use := func(id protocol.SessionID) uint64 {
+		e := s.Append(id, event(id, ""))
+		s.CloseSession(id)
+		return e.Seq()
+	}
+	for range 100 { // of a session that is used again and again, one number is remembered, and no other's place is taken
+		use("b")
+		use("a")
+	}
+	use("c")
+	use("d") // now b, which was closed longest ago, had to go, and neither a nor c
+	if got := use("a"); got != 101 {
+		t.Errorf("a goes on with %d, want 101", got)
+	}
+	if got := use("b"); got != 1 {
+		t.Errorf("b goes on with %d, want 1", got)
+	}
+}
+
 func TestEmptyLogIsKnown(t *testing.T) {
 	s := eventlog.NewStore(eventlog.Limits{})
 	s.Open("a")
