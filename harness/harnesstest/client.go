@@ -20,6 +20,7 @@ type client struct {
 	native  string
 	resumed *bool
 	running bool          // a turn was sent and has not ended
+	own     int           // turns of the agent's own that ended
 	exit    *harness.Exit // once it was yielded
 }
 
@@ -157,10 +158,14 @@ func (c *client) check(e harness.Event) {
 
 func (c *client) checkEnd(e harness.TurnEnd) {
 	c.t.Helper()
-	if !c.running {
+	switch {
+	case e.Own:
+		c.own++
+	case !c.running:
 		c.t.Errorf("TurnEnd (%s), and no turn runs", e.StopReason)
+	default:
+		c.running = false
 	}
-	c.running = false
 	switch {
 	case e.StopReason == "":
 		c.t.Error("TurnEnd has no StopReason")
@@ -222,7 +227,7 @@ func (c *client) follow(k int, act func()) (o outcome) {
 			c.t.Fatalf("Recv: %v; the turn has not ended after %d events, the last of them %T", err, len(o.events), last(o.events))
 		}
 		o.events = append(o.events, e)
-		if end, ok := e.(harness.TurnEnd); ok {
+		if end, ok := e.(harness.TurnEnd); ok && !end.Own {
 			o.end = &end
 		}
 	}

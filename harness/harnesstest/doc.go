@@ -35,6 +35,7 @@
 //	| Close | at each event, twice, from several goroutines, under a blocked Recv, with an ended context; a context that ends during Open |
 //	| Recv | returns the context's error when that ends, and loses nothing |
 //	| Resume | a known id goes on, an unknown one is honestly reported |
+//	| Background | turns of the agent's own, also in the way of the client's |
 //	| Steering | where advertised: taken while a turn runs, declined when none does |
 //	| Through the engine | cancels, deaths, closes and a shutdown at each event; the stream keeps the contract |
 //	| Nothing left | no goroutine, and no process where the suite can see them |

@@ -36,6 +36,7 @@ func runDriver(t *testing.T, s *Suite) {
 	s.test(t, "Apply", s.apply)
 	s.test(t, "Resume", s.resume)
 	s.test(t, "Steer", s.steer)
+	s.test(t, "Background", s.background)
 	s.test(t, "Sessions", s.sessions)
 }
 
@@ -520,6 +521,20 @@ func (s *Suite) steer(t *testing.T) {
 		c = c.alive()
 		c.ends(s.Prompts.Text)
 	}
+	c.finish()
+}
+
+// background waits for a turn of the agent's own.
+func (s *Suite) background(t *testing.T) {
+	needs(t, s.Prompts.Background, "Background")
+	c := s.open(t, "")
+	c.ends(s.Prompts.Background)
+	for c.own == 0 {
+		if _, err := c.recv(s.Wait); err != nil {
+			t.Fatalf("Recv: %v; the agent began no turn by itself", err)
+		}
+	}
+	c.ends(s.Prompts.Text)
 	c.finish()
 }
 

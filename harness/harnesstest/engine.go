@@ -2,6 +2,7 @@ package harnesstest
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ func runEngine(t *testing.T, s *Suite) {
 	s.test(t, "Kill", s.engineKill)
 	s.test(t, "Close", s.engineClose)
 	s.test(t, "Shutdown", s.engineShutdown)
+	s.test(t, "Background", s.engineBackground)
 	s.test(t, "Sessions", s.engineSessions)
 }
 
@@ -133,11 +135,17 @@ func (w *watch) start(prompt string) protocol.TurnID {
 	w.t.Helper()
 	ctx, cancel := w.suite.within()
 	defer cancel()
-	ack, err := w.StartTurn(ctx, protocol.TurnStartParams{SessionID: w.id, Input: protocol.Text(prompt), Config: w.suite.Config})
-	if err != nil {
-		w.t.Fatalf("turn/start: %v", err)
+	for {
+		ack, err := w.StartTurn(ctx, protocol.TurnStartParams{SessionID: w.id, Input: protocol.Text(prompt), Config: w.suite.Config})
+		if err == nil {
+			return ack.TurnID
+		}
+		// A turn of the agent's own may run.
+		if e, ok := errors.AsType[*protocol.Error](err); !ok || e.Code != protocol.CodeTurnActive || ctx.Err() != nil {
+			w.t.Fatalf("turn/start: %v", err)
+		}
+		poll(time.Millisecond, func() bool { return false })
 	}
-	return ack.TurnID
 }
 
 // turn runs a turn to its end. After the k-th event, or when no more comes, act is called with the turn's id, and again after each event that follows;
@@ -296,6 +304,32 @@ func (s *Suite) engineKill(t *testing.T) {
 			w.end()
 		})
 	}
+}
+
+// engineBackground has turns of the agent's own come after, and in the way of, the client's.
+func (s *Suite) engineBackground(t *testing.T) {
+	needs(t, s.Prompts.Background, "Background")
+	w := s.server(t).watch()
+	w.ends(s.Prompts.Background)
+	for own := protocol.TurnID(""); ; {
+		ctx, cancel := s.within()
+		env, ok := w.read(ctx)
+		cancel()
+		if !ok {
+			t.Fatal("the agent began no turn by itself")
+		}
+		if e, ok := env.Event.(*protocol.TurnStarted); ok && e.Meta.GetString(protocol.MetaOrigin) == "agent" {
+			own = e.TurnID
+		}
+		if e, ok := env.Event.(*protocol.TurnEnded); ok && e.TurnID == own {
+			break
+		}
+	}
+	for range s.Steps {
+		w.ends(s.Prompts.Background)
+		w.ends(s.Prompts.Text) // now, whatever the agent is about to do
+	}
+	w.end()
 }
 
 func (s *Suite) engineClose(t *testing.T) {

@@ -43,6 +43,8 @@ type Prompts struct {
 	LongTool string
 	// Failure makes the turn end in an error.
 	Failure string
+	// Background ends well, and has the agent begin a turn by itself soon after.
+	Background string
 	// Exit makes the agent's process end by itself during the turn.
 	Exit string
 }

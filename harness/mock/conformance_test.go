@@ -17,6 +17,7 @@ func TestConformance(t *testing.T) {
 			Permission: `ask Bash {"command":"ls"}`,
 			LongTool:   "subagent explorer look\n  tool Read\n  hang",
 			Failure:    "say a\nfail auth log in",
+			Background: "say a\nbackground 1ms\n  say by the way",
 			Exit:       "say a\ncrash",
 		},
 		Quiet: 100 * time.Millisecond,
