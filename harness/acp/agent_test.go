@@ -26,6 +26,7 @@ type agentConfig struct {
 	AuthTypes  string // the type of its login method
 	NoResume   bool   // session/resume is not offered
 	NoLoad     bool
+	LateReplay bool // the history comes after the answer to session/load
 	FailResume bool // offered, but answered with an error
 	FailLoad   bool
 	Legacy     bool // modes and models in place of config options
@@ -247,14 +248,24 @@ func (a *scriptedAgent) resume(m agentMessage, session, cwd string) {
 	}
 	a.session = session
 	a.turns = strings.Count(string(history), "turn")
+	if load && a.cfg.LateReplay {
+		a.answer(m.ID, nil)
+		time.Sleep(50 * time.Millisecond)
+		a.replay()
+		return
+	}
 	if load {
-		a.update(map[string]any{"sessionUpdate": "user_message_chunk", "content": textContent("old question")})
-		a.update(map[string]any{"sessionUpdate": "agent_message_chunk", "content": textContent("old answer")})
-		a.update(map[string]any{"sessionUpdate": "tool_call", "toolCallId": "old", "title": "old", "status": "completed"})
+		a.replay()
 		a.answer(m.ID, nil)
 		return
 	}
 	a.answer(m.ID, a.state(false))
+}
+
+func (a *scriptedAgent) replay() {
+	a.update(map[string]any{"sessionUpdate": "user_message_chunk", "content": textContent("old question")})
+	a.update(map[string]any{"sessionUpdate": "agent_message_chunk", "content": textContent("old answer")})
+	a.update(map[string]any{"sessionUpdate": "tool_call", "toolCallId": "old", "title": "old", "status": "completed"})
 }
 
 // state is what a session has to choose from.

@@ -82,7 +82,7 @@ func (s *session) applyThinking(ctx context.Context, level protocol.ThinkingLeve
 	c, initial, ok := s.setting(kindThought)
 	value := initial
 	switch {
-	case level == "" && !ok:
+	case level == "" && !ok, !slices.Contains(s.driver.opts.ThinkingLevels, level) && level != "": // the engine has reported it
 		return nil
 	case !ok:
 		s.cannot("thinkingLevel", "the agent, or its model, has no such setting; leave the field out")

@@ -229,6 +229,7 @@ func TestResume(t *testing.T) {
 	}{
 		{"resume", agentConfig{}, true},
 		{"load", agentConfig{NoResume: true}, true},
+		{"load with a late history", agentConfig{NoResume: true, LateReplay: true}, true},
 		{"load after resume failed", agentConfig{FailResume: true}, true},
 		{"neither", agentConfig{NoResume: true, NoLoad: true}, false},
 		{"both fail", agentConfig{FailResume: true, FailLoad: true}, false},

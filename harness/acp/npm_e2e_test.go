@@ -30,6 +30,7 @@ func TestRealAgents(t *testing.T) {
 			t.Run("cancel while it asks", func(t *testing.T) { a.cancelAsking(t, r) })
 			t.Run("steering", func(t *testing.T) { a.steer(t, r) })
 			t.Run("failure", func(t *testing.T) { a.failure(t, r) })
+			t.Run("resume", func(t *testing.T) { a.resume(t, r) })
 			t.Run("crash and resume", func(t *testing.T) { a.crash(t, r) })
 		})
 	}
@@ -121,6 +122,29 @@ func (a *realAgent) failure(t *testing.T, r *rig) {
 	a.text(t, r)
 }
 
+// wantResumed checks that the session went on, and that the driver says so.
+func (a *realAgent) wantResumed(t *testing.T, r *rig, res result) {
+	t.Helper()
+	resumed := res.started.Resumed
+	if resumed == nil || !a.fickle && *resumed != a.resumes || *resumed != (res.started.NativeSessionID == r.spec.Resume) {
+		t.Errorf("started %+v, want it resumed: %v", res.started, a.resumes)
+	}
+}
+
+// resume goes on with the session in another process, as an engine does whose session was idle for long.
+func (a *realAgent) resume(t *testing.T, r *rig) {
+	native := r.turn("SAY before").started.NativeSessionID
+	r.close()
+	r.spec.Resume = native
+	r.open()
+	res := r.turn("SAY after")
+	wantEnd(t, res, protocol.StopEndTurn)
+	a.wantResumed(t, r, res)
+	if strings.Contains(res.text, "before") || !strings.HasSuffix(res.text, "after") {
+		t.Errorf("a replayed history became output: %q", res.text)
+	}
+}
+
 func (a *realAgent) crash(t *testing.T, r *rig) {
 	r.send("SLOW 1000 20")
 	started := r.until("the start", func(e harness.Event) bool { _, ok := e.(harness.SessionStarted); return ok }).(harness.SessionStarted)
@@ -136,9 +160,7 @@ func (a *realAgent) crash(t *testing.T, r *rig) {
 	after := r.turn("SAY back again")
 	wantEnd(t, after, protocol.StopEndTurn)
 	wantText(t, after, "back again")
-	if after.started.Resumed == nil || a.resumes && !*after.started.Resumed {
-		t.Errorf("started %+v", after.started)
-	}
+	a.wantResumed(t, r, after)
 	if strings.Contains(after.text, "hello from") || strings.Contains(after.text, "word") || !strings.HasSuffix(after.text, "back again") {
 		t.Errorf("a replayed history became output: %q", after.text)
 	}

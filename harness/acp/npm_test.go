@@ -27,6 +27,7 @@ type realAgent struct {
 	setup func(t *testing.T, home, url string) []string
 
 	resumes bool // a new process continues the session
+	fickle  bool // it does so only sometimes, for reasons of its own
 	asks    bool // it asks before it runs a command
 	// mcpTool is the name under which the model sees the tool "say" of the MCP server "test".
 	mcpTool string
@@ -46,10 +47,12 @@ var realAgents = []realAgent{
 	{
 		name: "gemini", packages: []string{"@google/gemini-cli@0.61.0"}, program: []string{"@google/gemini-cli/bundle/gemini.js", "--acp"}, node: 20,
 		setup: func(t *testing.T, home, url string) []string {
-			writeFile(t, home+"/.gemini/settings.json", fakemodel.GeminiSettings)
+			// It starts no MCP server in a folder that it was not told to trust.
+			trust := strings.Replace(fakemodel.GeminiSettings, `"security":{`, `"security":{"folderTrust":{"enabled":false},`, 1)
+			writeFile(t, home+"/.gemini/settings.json", trust)
 			return fakemodel.GeminiEnv(url)
 		},
-		asks: true, mcpTool: "mcp_test_say",
+		resumes: true, fickle: true, asks: true, mcpTool: "mcp_test_say",
 	},
 	{
 		name: "qwen", packages: []string{"@qwen-code/qwen-code@0.24.4"}, program: []string{".bin/qwen", "--acp"}, node: 22,

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"agentserver/harness"
 	"agentserver/harness/internal/process"
@@ -84,6 +85,9 @@ func (s *session) makeSession(ctx context.Context) (*sessionResult, error) {
 		s.expectHistory(true)
 		r, err := s.sessionCall(ctx, way, resumed)
 		s.expectHistory(err == nil)
+		if err == nil && way == "session/load" {
+			err = s.awaitHistory(ctx)
+		}
 		if err == nil {
 			r.SessionID = s.spec.Resume
 			s.setResumed(true)
@@ -96,6 +100,38 @@ func (s *session) makeSession(ctx context.Context) (*sessionResult, error) {
 	}
 	s.setResumed(false)
 	return s.sessionCall(ctx, "session/new", params)
+}
+
+const (
+	historyQuiet = 300 * time.Millisecond // the silence that ends a history
+	historyMost  = 10 * time.Second
+	historyLook  = 25 * time.Millisecond
+)
+
+// awaitHistory waits until a load has sent the history. It should have when it answers, but gemini answers first.
+func (s *session) awaitHistory(ctx context.Context) error {
+	look := time.NewTicker(historyLook)
+	defer look.Stop()
+	began, last, seen := time.Now(), time.Now(), -1
+	for {
+		s.mu.Lock()
+		n := s.t.replayed
+		s.mu.Unlock()
+		now := time.Now()
+		if n != seen {
+			seen, last = n, now
+		}
+		if now.Sub(last) >= historyQuiet || now.Sub(began) >= historyMost {
+			return nil
+		}
+		select {
+		case <-look.C:
+		case <-s.ended:
+			return errGone
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // fatal reports whether an error of a resume ends the start: another way would not help.

@@ -47,6 +47,7 @@ type translator struct {
 	phase    phase
 	session  string // native id
 	early    []updateParams
+	replayed int // updates of the history that were passed over
 	settings settings
 
 	turn   turn
@@ -134,6 +135,7 @@ func (t *translator) take(p updateParams) {
 		return
 	}
 	if t.phase != live && history[u.Kind] {
+		t.replayed++
 		return
 	}
 	t.dispatch(&u)
