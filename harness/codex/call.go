@@ -71,7 +71,7 @@ func (s *session) callFailed(method string, err error) error {
 	case errors.Is(err, errGone):
 		<-s.ended
 		state, _ := s.proc.ExitState()
-		message := "codex " + state.String() + s.stderr()
+		message := "codex " + state.String() + lastWords(s.proc)
 		category := protocol.CategoryProcessExit
 		for _, known := range startFailures {
 			if strings.Contains(message, known.text) {
@@ -83,7 +83,7 @@ func (s *session) callFailed(method string, err error) error {
 		return &harness.Error{Category: category, Message: message, Err: err}
 	case errors.Is(err, errNoAnswer):
 		return &harness.Error{Category: protocol.CategoryProcessExit, Err: err, Message: fmt.Sprintf(
-			"codex did not answer %s within %s%s: check that it runs on this machine (codex --version)", method, s.opts.CallTimeout, s.stderr())}
+			"codex did not answer %s within %s%s: check that it runs on this machine (codex --version)", method, s.opts.CallTimeout, lastWords(s.proc))}
 	}
 	return err
 }
@@ -95,16 +95,7 @@ var startFailures = []struct{ text, advice string }{
 	{"error: ", "check the operator's arguments for codex"},
 }
 
-// stderr returns the last words of codex, to be put into a sentence.
-func (s *session) stderr() string {
-	tail := strings.TrimSpace(s.proc.StderrTail(stderrLines))
-	if tail == "" {
-		return ""
-	}
-	return ": " + tail
-}
-
-// resumeRetry is how long, and how often, to wait for another process that still holds the thread.
+// How long, and how often, to wait for another process that still holds the thread.
 const (
 	resumeWait  = 5 * time.Second
 	resumeRetry = 100 * time.Millisecond

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,10 +70,26 @@ func exitError(proc *process.Process, readErr error, killed bool, next string) *
 			message += " (" + hint + ")"
 		}
 	}
-	if tail := strings.TrimSpace(proc.StderrTail(stderrLines)); tail != "" {
-		message += ": " + tail
-	}
+	message += lastWords(proc)
 	return &protocol.TurnError{Category: protocol.CategoryProcessExit, Message: message + next}
+}
+
+// chatter is what codex says on stderr in every run.
+var chatter = []string{"bubblewrap on PATH", "Reading prompt from stdin...", "failed to record rollout items"}
+
+// lastWords returns the end of stderr, to be put into a sentence.
+func lastWords(proc *process.Process) string {
+	var words []string
+	for line := range strings.Lines(proc.StderrTail(stderrLines)) {
+		line = strings.TrimSpace(line)
+		if line != "" && !slices.ContainsFunc(chatter, func(c string) bool { return strings.Contains(line, c) }) {
+			words = append(words, line)
+		}
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(words, "\n")
 }
 
 // Kill implements [harness.Killer].

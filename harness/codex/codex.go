@@ -37,7 +37,7 @@ var DefaultLadder = process.Ladder{
 
 // execLadder is how a running `codex exec` is ended: SIGINT lets it kill its commands, SIGTERM would orphan them.
 var execLadder = process.Ladder{
-	{Do: process.Interrupt, Wait: 3 * time.Second},
+	{Do: process.Interrupt, Wait: 2 * time.Second},
 	{Do: process.Terminate, Wait: time.Second},
 }
 

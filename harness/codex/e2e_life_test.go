@@ -180,7 +180,7 @@ func TestRealCrash(t *testing.T) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	res := r.finish()
-	if res.exit == nil || res.exit.Error == nil || !strings.Contains(res.exit.Error.Message, "SIGKILL") {
+	if res.exit == nil || res.exit.Error == nil || !strings.Contains(res.exit.Error.Message, "SIGKILL") || strings.Contains(res.exit.Error.Message, "bubblewrap") {
 		t.Errorf("exit %+v", res.exit)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"agentserver/harness"
 	"agentserver/protocol"
@@ -36,7 +37,7 @@ func userInput(in protocol.Input) ([]object, error) {
 	for i, item := range in {
 		switch item.Type {
 		case protocol.PartText:
-			size += len([]rune(item.Text))
+			size += utf8.RuneCountInString(item.Text)
 			items = append(items, object{"type": "text", "text": item.Text, "text_elements": []any{}})
 		case protocol.PartImage:
 			if item.Data == "" {

@@ -276,6 +276,7 @@ func (s *session) Send(ctx context.Context, turn harness.Turn) error {
 	if e, ok := errors.AsType[*callError](err); ok {
 		return &harness.Error{Category: protocol.CategoryInvalidRequest, Message: "codex did not take the turn: " + e.Message, Err: err}
 	}
+	s.Kill() // it may have the turn all the same, and must not run it
 	return s.callFailed("turn/start", err)
 }
 

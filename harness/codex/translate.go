@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
 
 	"agentserver/harness"
@@ -285,9 +286,15 @@ func (t *translator) threadOf(id string) *thread {
 			}
 		}
 	}
+	if len(t.threads) >= maxThreads {
+		maps.DeleteFunc(t.threads, func(_ string, old *thread) bool { return !old.main && old.turn == "" })
+	}
 	t.threads[id] = th
 	return th
 }
+
+// maxThreads bounds the threads that are remembered. Those of sub-agents that are done are forgotten first.
+const maxThreads = 1000
 
 // begun takes the thread that the session works on.
 func (t *translator) begun(id, model string, fresh bool) {
