@@ -22,7 +22,6 @@ var allowed = map[string][]string{
 	"engine":                   {"agentserver/protocol/...", "agentserver/harness", "agentserver/engine/eventlog"},
 	"engine/acp":               {"agentserver/engine/...", "agentserver/protocol/...", "agentserver/internal/transport"},
 	"engine/wire":              {"agentserver/engine/...", "agentserver/protocol/...", "agentserver/internal/transport", "github.com/sourcegraph/jsonrpc2"},
-	"engine/acp":               {"agentserver/engine/...", "agentserver/protocol/...", "agentserver/internal/transport", "github.com/sourcegraph/jsonrpc2"},
 	"harness":                  {"agentserver/protocol"},
 	"harness/internal/process": {"golang.org/x/sys/..."},
 	"harness/mock":             {"agentserver/harness", "agentserver/protocol/..."},
@@ -36,7 +35,6 @@ var allowed = map[string][]string{
 	"internal/fakemodel":       {},
 	"docs/examples":            {},
 	"docs/schema":              {},
-	"docs/examples":            {},
 	"internal/archtest":        {},
 }
 
