@@ -260,7 +260,7 @@ func (r *Runtime) forget(s *session) {
 		delete(r.sessions, s.id)
 	}
 	r.mu.Unlock()
-	r.drop(s.folder)
+	r.retire(s.folder)
 }
 
 var errShuttingDown = protocol.Errorf(protocol.CodeShuttingDown, "the server is shutting down; connect to another one or try again later")

@@ -21,6 +21,7 @@ type folder struct {
 	mu    sync.Mutex
 	state *conversation.State
 	size  int64 // an estimate of what the state takes
+	over  bool  // the session has ended: there will be no state any more
 
 	waiting int // events since the session began, while there is no state; the actor's
 }
@@ -67,6 +68,9 @@ func (r *Runtime) catchUp(f *folder) (*conversation.Snapshot, error) {
 
 // catchUpLocked folds what the log holds beyond the state.
 func (r *Runtime) catchUpLocked(f *folder) error {
+	if f.over {
+		return eventlog.ErrUnknown // the log is another session's of the same id
+	}
 	state := f.state
 	if state == nil {
 		state = conversation.New(f.id)
@@ -107,6 +111,14 @@ func (r *Runtime) drop(f *folder) {
 	r.stateBytes.Add(-f.size)
 	f.state, f.size = nil, 0
 	f.kept.Store(false)
+}
+
+// retire lets the state of a session that has ended go for good: nobody would find it to drop it later.
+func (r *Runtime) retire(f *folder) {
+	f.mu.Lock()
+	f.over = true
+	f.mu.Unlock()
+	r.drop(f)
 }
 
 // dropLargestState makes room for the others.
