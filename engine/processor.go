@@ -359,7 +359,8 @@ func (p *processor) busy() bool {
 	return false
 }
 
-// abandon closes what goes on from earlier turns: the agent that ran it is gone.
+// abandon closes what goes on from earlier turns: the agent that ran it is gone. Its keys go with it, for the next agent may use them for other
+// parts. What the running turn has open stays open until that ends.
 func (p *processor) abandon() {
 	for _, pt := range p.open {
 		if !pt.over && pt.tool != nil && (pt.turn != p.turn || !p.running) {
@@ -367,4 +368,7 @@ func (p *processor) abandon() {
 		}
 	}
 	p.prune()
+	clear(p.parts)
+	p.finished = nil
+	p.compactions = nil
 }

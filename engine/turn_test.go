@@ -412,3 +412,25 @@ func TestSteeringAddsAUserMessage(t *testing.T) {
 			turn.ended t1 end_turn`)
 	})
 }
+
+// TestNextAgentMayUseTheSameKeys: keys are unique within one agent only. What a restarted agent said under a key of its forerunner was dropped.
+func TestNextAgentMayUseTheSameKeys(t *testing.T) {
+	inBubble(t, nil, func(b *bench) {
+		b.start("t1")
+		b.say(textEnd("k", "first")...)
+		b.say(harness.Exit{})
+		b.start("t2")
+		b.say(textEnd("k", "second")...)
+		b.wantStream(`…
+			turn.started t2
+			message.started echo-t2 user 0
+			message.part echo-t2.0 echo-t2-0 "hi" done
+			message.ended echo-t2
+			message.started m2 assistant 1
+			message.part m2.0 p2 "" streaming
+			message.part.delta p2 +"second"
+			message.part m2.0 p2 "second" done
+			message.ended m2
+			turn.ended t2 end_turn`)
+	})
+}

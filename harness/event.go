@@ -8,7 +8,7 @@ import (
 
 // An Event is something that an agent said, in words that all harnesses share. The union is sealed: its members are the types of this file.
 //
-// Parts are addressed by a key that the driver chooses: unique within the session, and the same for everything that belongs to one part. For a
+// Parts are addressed by a key that the driver chooses: unique within one opened [Session], and the same for everything that belongs to one part. For a
 // tool the key is the provider's tool call id. The engine gives the part its ids, message and indices at the key's first event and keeps them.
 type Event interface{ harnessEvent() }
 
