@@ -8,6 +8,7 @@ import (
 
 	"agentserver/internal/transport"
 	"agentserver/protocol"
+	"agentserver/protocol/jsonscan"
 )
 
 // decodeParams decodes and checks params. Members that this build does not know are passed over, a known one of the wrong type is invalidParams,
@@ -19,12 +20,27 @@ func decodeParams[P any](raw json.RawMessage) (*P, error) {
 			return nil, protocol.InvalidParams(fieldError(err))
 		}
 	}
+	if errs := emptyIDs(raw); len(errs) > 0 {
+		return nil, protocol.InvalidParams(errs...)
+	}
 	if c, ok := any(p).(interface{ Check() []protocol.FieldError }); ok {
 		if errs := c.Check(); len(errs) > 0 {
 			return nil, protocol.InvalidParams(errs...)
 		}
 	}
 	return p, nil
+}
+
+// emptyIDs refuses an optional id that is given and empty. Decoded it looks like one that was left out, and a cancel of no turn in particular stops
+// whatever runs.
+func emptyIDs(params json.RawMessage) []protocol.FieldError {
+	var errs []protocol.FieldError
+	for _, name := range []string{"sessionId", "turnId"} {
+		if string(jsonscan.Get(params, name)) == `""` {
+			errs = append(errs, protocol.FieldError{Path: name, Message: "must not be empty; where it is optional, leave it out"})
+		}
+	}
+	return errs
 }
 
 // fieldError says which field cannot be decoded, in the words of the wire and without its value, which may be a secret.

@@ -126,6 +126,8 @@ func TestErrors(t *testing.T) {
 		{"empty input", request("turn/start", fmt.Sprintf(`{"input":"","config":%s}`, config)), "7", protocol.CodeInvalidParams, `"path":"input"`},
 		{"cwd does not exist", request("turn/start", `{"input":"x","config":{"harness":"script","cwd":"/does/not/exist"}}`), "7", protocol.CodeInvalidParams, `"path":"config.cwd"`},
 		{"an id with a control character", request("session/close", `{"sessionId":"a\u0000b"}`), "7", protocol.CodeInvalidParams, `"path":"sessionId"`},
+		{"a cancel of an empty turn", request("turn/cancel", `{"sessionId":"busy","turnId":""}`), "7", protocol.CodeInvalidParams, `"path":"turnId"`},
+		{"a turn in an empty session", request("turn/start", fmt.Sprintf(`{"sessionId":"","input":"x","config":%s}`, config)), "7", protocol.CodeInvalidParams, `"path":"sessionId"`},
 		{"fromSeq 0", request("events/replay", `{"sessionId":"busy","fromSeq":0}`), "7", protocol.CodeInvalidParams, `"path":"fromSeq"`},
 		{"fromSeq fraction", request("events/replay", `{"sessionId":"busy","fromSeq":1.5}`), "7", protocol.CodeInvalidParams, `"path":"fromSeq"`},
 		{"no version to initialize with", request("initialize", `{}`), "7", protocol.CodeInvalidParams, `"path":"protocolVersion"`},
