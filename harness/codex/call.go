@@ -143,3 +143,27 @@ func (s *session) threadBegun(raw json.RawMessage, fresh bool) error {
 	})
 	return nil
 }
+
+// instruct gives config.systemPromptAppend to a resumed thread: codex takes instructions for new threads only, and keeps them in their history. A
+// thread that has these is left alone.
+func (s *session) instruct(ctx context.Context) error {
+	text := s.spec.Config.SystemPromptAppend
+	if known, ok := s.memory.instructed(s.t.native); text == known && (ok || text == "") {
+		return nil
+	}
+	note := text
+	if note == "" {
+		note = "The additional instructions given at the beginning no longer apply."
+	}
+	_, err := s.call(ctx, "thread/inject_items", object{"threadId": s.t.native, "items": []object{{
+		"type": "message", "role": "developer", "content": []object{{"type": "input_text", "text": note}},
+	}}})
+	if err == nil {
+		s.memory.instruct(s.t.native, text)
+		return nil
+	}
+	if e, ok := errors.AsType[*callError](err); ok {
+		return &harness.Error{Category: protocol.CategoryInvalidRequest, Message: "codex did not take config.systemPromptAppend for the resumed session: " + e.Message, Err: err}
+	}
+	return s.callFailed("thread/inject_items", err)
+}

@@ -91,7 +91,10 @@ func setDefault(d *time.Duration, to time.Duration) {
 // NewAppServer returns the harness that keeps a `codex app-server` for each session. It does no I/O.
 func NewAppServer(opts Options) harness.Harness { return &appServer{opts: opts.withDefaults()} }
 
-type appServer struct{ opts Options }
+type appServer struct {
+	opts   Options
+	memory memory
+}
 
 // ID implements [harness.Harness].
 func (*appServer) ID() protocol.HarnessID { return AppServerID }

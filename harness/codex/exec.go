@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 
 	"agentserver/harness"
 	"agentserver/protocol"
@@ -13,15 +12,12 @@ import (
 
 // NewExec returns the harness that runs `codex exec` once a turn. It does no I/O.
 func NewExec(opts Options) harness.Harness {
-	return &execHarness{opts: opts.withDefaults(), totals: map[string]tokenCount{}}
+	return &execHarness{opts: opts.withDefaults()}
 }
 
 type execHarness struct {
-	opts Options
-
-	mu sync.Mutex
-	// totals are what threads have used so far, for codex tells a turn's usage as the thread's; bounded.
-	totals map[string]tokenCount
+	opts   Options
+	memory memory
 }
 
 // ID implements [harness.Harness].
@@ -51,22 +47,6 @@ func (d *execHarness) Open(ctx context.Context, spec harness.Spec) (harness.Sess
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &execSession{d: d, exe: exe, log: log, spec: spec, native: spec.Resume, wake: make(chan struct{}, 1)}, nil
-}
-
-// maxTotals bounds the threads whose usage is remembered.
-const maxTotals = 4096
-
-// used turns a thread's total into what was used since the last call; known is false when that cannot be told.
-func (d *execHarness) used(thread string, total tokenCount, fresh bool) (used tokenCount, known bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	base, known := d.totals[thread]
-	if len(d.totals) >= maxTotals {
-		clear(d.totals)
-	}
-	d.totals[thread] = total
-	used = total.minus(base)
-	return used, (known || fresh) && !used.negative()
 }
 
 // execArguments are the arguments of one run. resume is the thread to go on with; "" starts one. Nothing secret is in them.

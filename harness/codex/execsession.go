@@ -122,6 +122,10 @@ func (s *execSession) start(ctx context.Context, x *execution, spec harness.Spec
 func (s *execSession) work(x *execution, spec harness.Spec, resume string) {
 	defer x.removeImages()
 	s.push(execServersOf(&spec.Config).failures...)
+	instructions := spec.Config.SystemPromptAppend
+	if known, ok := s.d.memory.instructed(resume); resume != "" && instructions != known && (ok || instructions != "") {
+		s.push(harness.Failure{Category: protocol.CategoryInvalidRequest, Message: "config.systemPromptAppend: codex exec takes it for new sessions only; this one goes on with what it began with. Start a new session, or use codex-app-server"})
+	}
 	run, readErr := s.attempt(x, spec)
 	if run.thread == "" && resume != "" && lost(x.proc.StderrTail(stderrLines)) && !s.stopped(x) {
 		_ = x.proc.Close(context.Background(), nil)
@@ -228,7 +232,7 @@ var execFailures = append([]struct{ text, advice string }{
 func (s *execSession) finish(x *execution, run *execRun, otherwise harness.TurnEnd, resume string) {
 	var used *tokenCount
 	if run.usage != nil {
-		if n, known := s.d.used(run.thread, *run.usage, run.thread != resume); known {
+		if n, known := s.d.memory.used(run.thread, *run.usage, run.thread != resume); known {
 			used = &n
 		}
 	}
@@ -245,6 +249,9 @@ func (s *execSession) finish(x *execution, run *execRun, otherwise harness.TurnE
 	defer s.mu.Unlock()
 	if run.thread != "" {
 		s.native = run.thread
+		if run.thread != resume {
+			s.d.memory.instruct(run.thread, s.spec.Config.SystemPromptAppend)
+		}
 	}
 	s.run = nil
 	s.queue = append(s.queue, run.t.events...)

@@ -41,6 +41,7 @@ func TestRealSchema(t *testing.T) {
 		"thread/compact/start":             {"threadId": nil},
 		"thread/backgroundTerminals/clean": {"threadId": nil},
 		"turn/start":                       turnParams("t", "m", &spec.Config, nil),
+		"thread/inject_items":              {"threadId": nil, "items": nil},
 		"turn/steer":                       {"threadId": nil, "expectedTurnId": nil, "input": nil},
 		"turn/interrupt":                   {"threadId": nil, "turnId": nil},
 	} {

@@ -22,9 +22,10 @@ const maxQueued = 32 << 20
 
 // A session is one app-server process, its thread and its translator.
 type session struct {
-	opts *Options
-	proc *process.Process
-	log  *slog.Logger
+	opts   *Options
+	memory *memory
+	proc   *process.Process
+	log    *slog.Logger
 
 	wake    chan struct{} // has one token when the queue may have something for Recv
 	drained chan struct{} // has one token when the queue has become empty
@@ -67,7 +68,7 @@ func (d *appServer) start(ctx context.Context, spec harness.Spec, exe harness.Ex
 	if err != nil {
 		return nil, &harness.Error{Category: protocol.CategoryProcessExit, Message: "codex could not be started: " + err.Error(), Err: err}
 	}
-	s := newSession(&d.opts, spec, proc, newRedactor(hidden), log)
+	s := newSession(d, spec, proc, newRedactor(hidden), log)
 	s.wg.Go(s.read)
 	s.wg.Go(s.write)
 	if err := s.handshake(ctx); err != nil {
@@ -77,9 +78,9 @@ func (d *appServer) start(ctx context.Context, spec harness.Spec, exe harness.Ex
 	return s, nil
 }
 
-func newSession(opts *Options, spec harness.Spec, proc *process.Process, redact redactor, log *slog.Logger) *session {
+func newSession(d *appServer, spec harness.Spec, proc *process.Process, redact redactor, log *slog.Logger) *session {
 	s := &session{
-		opts: opts, proc: proc, log: log, spec: spec,
+		opts: &d.opts, memory: &d.memory, proc: proc, log: log, spec: spec,
 		wake: make(chan struct{}, 1), drained: make(chan struct{}, 1), unsent: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
 		t: newTranslator(), waiters: map[int64]chan answer{},
 	}
@@ -384,7 +385,10 @@ func (s *session) openThread(ctx context.Context, params object) error {
 		again["threadId"], again["excludeTurns"] = s.spec.Resume, true
 		raw, err := s.resume(ctx, again)
 		if err == nil {
-			return s.threadBegun(raw, false)
+			if err := s.threadBegun(raw, false); err != nil {
+				return err
+			}
+			return s.instruct(ctx)
 		}
 		e, ok := errors.AsType[*callError](err)
 		if !ok {
@@ -399,7 +403,9 @@ func (s *session) openThread(ctx context.Context, params object) error {
 	}
 	raw, err := s.call(ctx, "thread/start", params)
 	if err == nil {
-		return s.threadBegun(raw, true)
+		err := s.threadBegun(raw, true)
+		s.memory.instruct(s.t.native, s.spec.Config.SystemPromptAppend)
+		return err
 	}
 	if e, ok := errors.AsType[*callError](err); ok {
 		return &harness.Error{Category: protocol.CategoryInvalidRequest, Message: "codex did not start a session: " + e.Message, Err: err}
