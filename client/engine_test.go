@@ -408,8 +408,11 @@ func TestSpawnFails(t *testing.T) {
 	if _, err := client.Spawn(t.Context(), "/does/not/exist", nil, nil); err == nil {
 		t.Error("no error")
 	}
-	_, err := client.Spawn(t.Context(), "/bin/sh", []string{"-c", "echo not a server; exit 3"}, nil)
-	if err == nil || !bytes.Contains([]byte(err.Error()), []byte("exit status 3")) {
-		t.Errorf("got %v", err)
+	for i := range 20 { // the end is noticed by the reader or by the writer, whichever comes first
+		script := []string{"echo not a server; exit 3", "exec <&-; exit 3"}[i%2]
+		_, err := client.Spawn(t.Context(), "/bin/sh", []string{"-c", script}, nil)
+		if err == nil || !bytes.Contains([]byte(err.Error()), []byte("exit status 3")) {
+			t.Fatalf("got %v", err)
+		}
 	}
 }

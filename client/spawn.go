@@ -84,18 +84,28 @@ func (c *child) wait() {
 // Read explains the end of the child's stdout with how the child ended.
 func (c *child) Read(ctx context.Context) ([]byte, error) {
 	data, err := c.Pipe.Read(ctx)
-	if err == nil || ctx.Err() != nil {
-		return data, err
+	return data, c.explain(ctx, err)
+}
+
+// Write does the same for an end that it is the first to notice.
+func (c *child) Write(ctx context.Context, texts ...[]byte) error {
+	return c.explain(ctx, c.Pipe.Write(ctx, texts...))
+}
+
+// explain gives a child that has closed its streams a moment to end, and says how it did.
+func (c *child) explain(ctx context.Context, err error) error {
+	if _, big := errors.AsType[*transport.TooLargeError](err); err == nil || big || ctx.Err() != nil {
+		return err
 	}
 	t := time.NewTimer(time.Second)
 	defer t.Stop()
 	select {
 	case <-c.exited:
-		return nil, fmt.Errorf("the server process ended: %v", c.cmd.ProcessState)
+		return fmt.Errorf("the server process ended: %v", c.cmd.ProcessState)
 	case <-t.C:
 	case <-ctx.Done():
 	}
-	return nil, err
+	return err
 }
 
 // Close ends the child: end of input, then SIGTERM, then SIGKILL, each with its grace, to the whole group. It returns when the child is reaped.
