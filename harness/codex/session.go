@@ -196,7 +196,7 @@ func (s *session) networkOver() {
 func (s *session) holdBack() {
 	for {
 		s.mu.Lock()
-		full := s.queued > maxQueued && len(s.queue) > 0 && len(s.waiters) == 0
+		full := s.queued > maxQueued && len(s.queue) > 0 && len(s.waiters) == 0 && s.t.turn.confirmed == nil
 		s.mu.Unlock()
 		if !full {
 			return
@@ -311,6 +311,7 @@ func (s *session) Interrupt(ctx context.Context) error {
 	s.do(func() {
 		if !s.gone && s.t.busy() {
 			confirmed = s.t.interrupt()
+			signal(s.drained) // the reader must go on
 		}
 	})
 	if confirmed == nil {
