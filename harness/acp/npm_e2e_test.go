@@ -30,8 +30,12 @@ func TestRealAgents(t *testing.T) {
 			t.Run("cancel while it asks", func(t *testing.T) { a.cancelAsking(t, r) })
 			t.Run("steering", func(t *testing.T) { a.steer(t, r) })
 			t.Run("failure", func(t *testing.T) { a.failure(t, r) })
-			t.Run("resume", func(t *testing.T) { a.resume(t, r) })
-			t.Run("crash and resume", func(t *testing.T) { a.crash(t, r) })
+			if thorough() {
+				t.Run("resume", func(t *testing.T) { a.resume(t, r) })
+			}
+			if thorough() || !a.slow {
+				t.Run("crash and resume", func(t *testing.T) { a.crash(t, r) })
+			}
 		})
 	}
 }
@@ -212,7 +216,7 @@ func TestRealMCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range chosenAgents(t) {
-		if a.mcpTool == "" {
+		if a.mcpTool == "" || a.slow && !thorough() {
 			continue
 		}
 		t.Run(a.name, func(t *testing.T) {

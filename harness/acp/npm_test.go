@@ -27,6 +27,7 @@ type realAgent struct {
 	setup func(t *testing.T, home, url string) []string
 
 	resumes bool // a new process continues the session
+	slow    bool // it takes ten seconds to start on a busy machine
 	fickle  bool // it does so only sometimes, for reasons of its own
 	asks    bool // it asks before it runs a command
 	// mcpTool is the name under which the model sees the tool "say" of the MCP server "test".
@@ -42,7 +43,7 @@ var realAgents = []realAgent{
 			writeFile(t, home+"/.config/opencode/opencode.json", fakemodel.OpencodeConfig(url))
 			return []string{"XDG_CONFIG_HOME=" + home + "/.config", "NO_PROXY=127.0.0.1"}
 		},
-		resumes: true, asks: true, mcpTool: "test_say",
+		resumes: true, slow: true, asks: true, mcpTool: "test_say",
 	},
 	{
 		name: "gemini", packages: []string{"@google/gemini-cli@0.61.0"}, program: []string{"@google/gemini-cli/bundle/gemini.js", "--acp"}, node: 20,
@@ -71,7 +72,7 @@ var realAgents = []realAgent{
 				"/v1\"\nwire_api = \"responses\"\nenv_key = \"FAKE_KEY\"\nsupports_websockets = false\n")
 			return []string{"CODEX_HOME=" + home + "/.codex", "FAKE_KEY=" + fakemodel.Key, "NO_PROXY=127.0.0.1", "NO_BROWSER=1"}
 		},
-		resumes: true, asks: true, shell: "SHELLESC",
+		resumes: true, asks: true, mcpTool: "mcp__test::say", shell: "SHELLESC",
 	},
 	{
 		name: "pi", packages: []string{"pi-acp@0.0.34", "@earendil-works/pi-coding-agent@1.6.0"}, program: []string{".bin/pi-acp"}, node: 22,
@@ -100,6 +101,9 @@ func writeFile(t *testing.T, path, text string) {
 
 // defaultAgents run without being asked for; AGENT_SERVER_TEST_ACP=all runs all six, and a list of names separated by commas those.
 const defaultAgents = "opencode,gemini"
+
+// thorough reports whether the agents to run were named. Without that, what takes long and is mostly shown by other tests is left out.
+func thorough() bool { return os.Getenv("AGENT_SERVER_TEST_ACP") != "" }
 
 func chosenAgents(t *testing.T) []realAgent {
 	t.Helper()
