@@ -200,6 +200,27 @@ func TestUnknownThings(t *testing.T) {
 	}
 }
 
+// What earlier processes have used is told after a resume, even when the next turn has begun. It is not that turn's.
+func TestUsageAfterResume(t *testing.T) {
+	tr := newTranslator()
+	tr.begun("thread", "model", false)
+	tr.begin("turn/start", object{})
+	tr.play(fmt.Sprintf(`{"id":%d,"result":{"turn":{"id":"turn"}}}`, tr.turn.call), turnBegins)
+	usage := `{"method":"thread/tokenUsage/updated","params":{"threadId":"thread","turnId":%q,"tokenUsage":{"total":{"totalTokens":%d,"inputTokens":%d},"last":{"totalTokens":100,"inputTokens":100}}}}`
+	events := tr.play(fmt.Sprintf(usage, "earlier", 1000, 1000), fmt.Sprintf(usage, "turn", 1100, 1100), turnEnds)
+	if end, ok := events[len(events)-1].(harness.TurnEnd); !ok || end.Tokens == nil || end.Tokens.Input != 100 {
+		t.Errorf("%+v", events)
+	}
+	// Without that, the turn's own first call tells it.
+	tr = newTranslator()
+	tr.begun("thread", "model", false)
+	tr.begin("turn/start", object{})
+	events = tr.play(turnBegins, fmt.Sprintf(usage, "turn", 1100, 1100), fmt.Sprintf(usage, "turn", 1200, 1200), turnEnds)
+	if end, ok := events[len(events)-1].(harness.TurnEnd); !ok || end.Tokens == nil || end.Tokens.Input != 200 {
+		t.Errorf("%+v", events)
+	}
+}
+
 // A turn that only waits for the network is ended.
 func TestGiveUp(t *testing.T) {
 	tr := startedTranslator(t)

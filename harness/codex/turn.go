@@ -317,7 +317,8 @@ type usageParams struct {
 func (t *translator) usage(p *usageParams) {
 	th := t.threadOf(p.ThreadID)
 	t.progress()
-	if th.main && !t.busy() { // at resume: what earlier turns have used
+	if th.main && p.TurnID != t.running && p.TurnID != t.turn.id && !t.ended[p.TurnID] {
+		// Of a turn that an earlier process ran: codex tells it after a resume, maybe when the next turn has begun.
 		th.acct = accounting{known: true, base: p.Usage.Total, total: p.Usage.Total}
 		return
 	}
