@@ -186,8 +186,8 @@ func (a *realAgent) steer(t *testing.T, r *rig) {
 	a.text(t, r)
 }
 
-// TestExampleAgent runs the example agent of the protocol's SDK, which needs no model.
-func TestExampleAgent(t *testing.T) {
+// TestRealExampleAgent runs the example agent of the protocol's SDK, which needs no model.
+func TestRealExampleAgent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs an agent from npm; run without -short")
 	}
