@@ -188,6 +188,20 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// An agent that says more than anybody takes is held back, but a cancel still gets its answer.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	r := scripted(t, agentConfig{}).open()
+	r.send(strings.Repeat("BIG 1000000\n", 40) + "HANG")
+	r.interrupt()
+	wantEnd(t, r.finish(), protocol.StopCancelled)
+	res := r.turn(strings.Repeat("BIG 1000000\n", 40))
+	wantEnd(t, res, protocol.StopEndTurn)
+	if len(res.text) != 40_000_000 {
+		t.Errorf("%d bytes of text", len(res.text))
+	}
+}
+
 func TestServeFS(t *testing.T) {
 	t.Parallel()
 	r := scripted(t, agentConfig{})

@@ -283,8 +283,11 @@ func (s *session) startError(err error, step string) error {
 	return err
 }
 
-// dropped are variables that an agent above us has set, and that would confuse this one.
-var dropped = []string{"CLAUDECODE", "CLAUDE_CODE_*", "CLAUDE_EFFORT", "GEMINI_CLI", "QWEN_CODE", "CODEX_SANDBOX*", "OPENCODE", "NODE_OPTIONS", "DEBUG"}
+// dropped are variables that an agent above us has set for its own children, and that would confuse this one.
+var dropped = []string{
+	"CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_EXECPATH", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_ENTRYPOINT",
+	"CLAUDE_EFFORT", "CLAUDE_CODE_EFFORT_LEVEL", "GEMINI_CLI", "QWEN_CODE", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "OPENCODE", "NODE_OPTIONS", "DEBUG",
+}
 
 // environment returns the agent's environment.
 func environment(spec harness.Spec, opts *Options) []string {
@@ -304,14 +307,8 @@ func environment(spec harness.Spec, opts *Options) []string {
 	}
 	return process.Env(spec.Env, func(name string) bool {
 		_, asked := spec.Config.Env[name] // what the client itself asked for
-		return isKey(name) || drop(name) && !asked && !keptVariables[name]
+		return isKey(name) || drop(name) && !asked
 	}, set)
-}
-
-// keptVariables match a pattern of dropped, but are settings of the user.
-var keptVariables = map[string]bool{
-	"CLAUDE_CODE_OAUTH_TOKEN": true, "CLAUDE_CODE_USE_BEDROCK": true, "CLAUDE_CODE_USE_VERTEX": true, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": true,
-	"CLAUDE_CODE_MAX_OUTPUT_TOKENS": true, "CLAUDE_CODE_MAX_RETRIES": true, "CLAUDE_CODE_API_KEY_HELPER_TTL_MS": true,
 }
 
 // secrets returns every value that must not be shown: those of the config, and what looks like a credential in the environment.

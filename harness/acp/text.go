@@ -21,7 +21,7 @@ type textState struct {
 	last      string // the id of the last message
 }
 
-// chunk takes a piece of what the agent says. Its message is another one when the id says so; without ids, when a tool call came between.
+// chunk takes a piece of what the agent says.
 func (t *translator) chunk(u *update, typ protocol.DeltaType) {
 	t.addTokens(u)
 	var block contentBlock
@@ -32,26 +32,30 @@ func (t *translator) chunk(u *update, typ protocol.DeltaType) {
 		t.media(&block)
 		return
 	}
-	if block.Text == "" {
+	t.say(typ, block.Text, u.MessageID)
+}
+
+// say takes a piece of text. Its message is another one when the id says so; without ids, when a tool call came between.
+func (t *translator) say(typ protocol.DeltaType, text, messageID string) {
+	if text == "" {
 		return
 	}
 	s := &t.text
-	if s.key != "" && (s.typ != typ || s.messageID != u.MessageID) {
+	if s.key != "" && (s.typ != typ || s.messageID != messageID) {
 		t.closeText()
 	}
 	if s.key == "" {
-		text := strings.TrimLeft(s.blank+block.Text, "\r\n")
+		text = strings.TrimLeft(s.blank+text, "\r\n")
 		if strings.TrimSpace(text) == "" {
 			s.blank = text[:min(len(text), 4096)]
 			return
 		}
-		t.openText(typ, u.MessageID)
-		block.Text = text
+		t.openText(typ, messageID)
 	}
-	s.text.WriteString(block.Text)
-	s.chunk = block.Text
+	s.text.WriteString(text)
+	s.chunk = text
 	t.turn.said = true
-	t.show(harness.Delta{Key: s.key, Type: typ, Text: block.Text})
+	t.show(harness.Delta{Key: s.key, Type: typ, Text: text})
 }
 
 func (t *translator) openText(typ protocol.DeltaType, messageID string) {

@@ -6,6 +6,7 @@ import (
 
 	"agentserver/harness"
 	"agentserver/protocol"
+	"agentserver/protocol/jsonscan"
 )
 
 const (
@@ -110,6 +111,9 @@ func (t *translator) goLive(session string) {
 
 // update takes the params of a session/update.
 func (t *translator) update(params []byte) {
+	if t.phase == live && t.plainChunk(params) {
+		return
+	}
 	var p updateParams
 	if !lenient(params, &p) {
 		t.strange("update", "malformed")
@@ -122,6 +126,41 @@ func (t *translator) update(params []byte) {
 		return
 	}
 	t.take(p)
+}
+
+// plainChunk takes the update that there are most of, a piece of text, without decoding the rest. It reports whether it was one.
+func (t *translator) plainChunk(params []byte) bool {
+	if session := jsonscan.Get(params, "sessionId"); !jsonscan.Equal(session, t.session) {
+		return false
+	}
+	var kind, content, messageID []byte
+	for o := jsonscan.NewObject(jsonscan.Get(params, "update")); o.Next(); {
+		switch {
+		case o.Is("sessionUpdate"):
+			kind = o.Value()
+		case o.Is("content"):
+			content = o.Value()
+		case o.Is("messageId"):
+			messageID = o.Value()
+		default: // _meta tells tokens
+			return false
+		}
+	}
+	typ := protocol.DeltaText
+	switch string(kind) {
+	case `"agent_message_chunk"`:
+	case `"agent_thought_chunk"`:
+		typ = protocol.DeltaReasoning
+	default:
+		return false
+	}
+	text := jsonscan.Get(content, "text")
+	if string(jsonscan.Get(content, "type")) != `"text"` || len(text) == 0 || text[0] != '"' {
+		return false
+	}
+	t.say(typ, jsonscan.String(text), jsonscan.String(messageID))
+	t.settledEarly()
+	return true
 }
 
 func (t *translator) take(p updateParams) {
