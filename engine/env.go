@@ -10,7 +10,11 @@ import (
 
 // DeniedEnv lists the variables that a client cannot set for an agent, unless [Options.AllowEnv] names them: they choose what is executed or
 // loaded, or whose files are read. A name may start or end in "*".
-var DeniedEnv = []string{"PATH", "LD_*", "DYLD_*", "NODE_OPTIONS", "BUN_OPTIONS", "*_CLI_PATH", "AGENT_SERVER_*", "SHELL", "BASH_ENV", "ENV", "GIT_SSH*", "HOME"}
+var DeniedEnv = []string{
+	"PATH", "HOME", "SHELL", "ENV", "BASH_ENV", "BASH_FUNC_*", "CLAUDE_CODE_SHELL*", "*_CLI_PATH", "AGENT_SERVER_*",
+	"LD_*", "DYLD_*", "GCONV_PATH", "NODE_OPTIONS", "NODE_PATH", "BUN_OPTIONS",
+	"GIT_SSH*", "GIT_EXEC_PATH", "GIT_CONFIG*", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_EDITOR", "GIT_ASKPASS", "GIT_PROXY_COMMAND",
+}
 
 // checkEnv returns an error for each variable that a client must not set. It never shows a value.
 func (o *Options) checkEnv(env map[string]string) []protocol.FieldError {

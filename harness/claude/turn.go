@@ -211,6 +211,7 @@ func (t *translator) endTurn(end harness.TurnEnd) {
 	end.Tokens, end.Cost = t.acct.take()
 	t.finalGauge(end.Tokens)
 	end.Background = t.background()
+	end.Own = !t.turn.active // no input was sent for it
 	for _, key := range slices.Sorted(maps.Keys(t.perms)) {
 		t.emit(harness.PermissionWithdrawn{Key: key})
 	}
