@@ -14,8 +14,7 @@ import (
 type renderer struct {
 	out, info io.Writer
 	color     bool
-	// progress draws notices that have a progress; nil writes them as lines.
-	progress func(*protocol.SessionNotice)
+	progress  *progressView
 
 	open     protocol.PartID // the part whose text ends the output so far
 	written  map[protocol.PartID]int
@@ -24,11 +23,18 @@ type renderer struct {
 }
 
 func newRenderer(out, info io.Writer, color bool) *renderer {
-	return &renderer{out: out, info: info, color: color, atMargin: true, written: map[protocol.PartID]int{}, shown: map[protocol.PartID]protocol.ToolStatus{}}
+	r := &renderer{out: out, info: info, color: color, atMargin: true, written: map[protocol.PartID]int{}, shown: map[protocol.PartID]protocol.ToolStatus{}}
+	r.progress = newProgressView(info, func(message string) { r.line("· %s", message) })
+	return r
 }
 
 // event shows e.
 func (r *renderer) event(e protocol.Event) {
+	if n, ok := e.(*protocol.SessionNotice); ok && n.Progress != nil {
+		r.progress.show(n)
+		return
+	}
+	r.progress.end()
 	switch e := e.(type) {
 	case *protocol.MessagePart:
 		r.part(e)
@@ -40,10 +46,6 @@ func (r *renderer) event(e protocol.Event) {
 			r.text(e.PartID, d.Text, true)
 		}
 	case *protocol.SessionNotice:
-		if e.Progress != nil && r.progress != nil {
-			r.progress(e)
-			return
-		}
 		if e.Kind != protocol.NoticeRetry { // the error event beside it says the same
 			r.line("· %s", e.Message)
 		}
