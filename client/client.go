@@ -64,7 +64,8 @@ func (c *Client) Server() protocol.InitializeResult {
 // A handler is called from one goroutine of its own, in order within each session. Between it and the connection stands a queue of its own,
 // bounded by [Options.QueueLimit], so that a handler that is slow delays no other; one that falls behind further than that is removed, and
 // [Options.OnError] hears a [*LagError]. A handler that panics stays registered, and [Options.OnError] hears a [*PanicError]. After remove has
-// returned no call begins, though one may still be under way. Events are shared between the handlers and must not be changed.
+// returned no call begins, though one may still be under way. When the connection is lost for good, what had come before is still delivered.
+// Events are shared between the handlers and must not be changed.
 func (c *Client) OnEvent(handler func(protocol.Envelope)) (remove func()) {
 	return c.core.addHandler(handler)
 }

@@ -93,6 +93,7 @@ func (c *core) do(op func()) bool {
 func (c *core) close() {
 	c.once.Do(func() { close(c.quit) })
 	<-c.done
+	c.handlers.stop()
 	c.wg.Wait()
 	c.handlers.wg.Wait()
 }
@@ -256,6 +257,9 @@ func (c *core) finish() {
 	c.endWaiters(c.err)
 	c.setState(State{Phase: Closed, Err: c.err})
 	c.handlers.end()
+	if c.err == ErrClosed {
+		c.handlers.stop()
+	}
 	close(c.done)
 }
 

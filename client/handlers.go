@@ -47,7 +47,7 @@ func (c *core) addHandler(fn func(protocol.Envelope)) (remove func()) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	list := *hs.list.Load()
-	if list == nil && hs.ended() {
+	if hs.ended() {
 		return func() {}
 	}
 	list = append(slices.Clone(list), h)
@@ -80,20 +80,28 @@ func (c *core) pushEvent(env protocol.Envelope) {
 	}
 }
 
-// end ends every handler, what it has not seen included. Notices are still told.
+// end ends every handler after what has come so far. Notices are still told.
 func (hs *handlers) end() {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	hs.notices.end(nil)
 	for _, h := range *hs.list.Load() {
+		h.queue.end(nil)
+	}
+}
+
+// stop ends every handler, what it has not seen included.
+func (hs *handlers) stop() {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	for _, h := range *hs.list.Load() {
 		h.stop()
 	}
-	hs.list.Store(new([]*handler))
 }
 
 func (c *core) runHandler(h *handler) {
 	for {
-		items, _, _ := h.queue.take()
+		items, ended, _ := h.queue.take()
 		for _, env := range items {
 			select {
 			case <-h.gone:
@@ -102,8 +110,11 @@ func (c *core) runHandler(h *handler) {
 				c.guard(func() { h.fn(env) })
 			}
 		}
-		if len(items) > 0 {
+		switch {
+		case len(items) > 0:
 			continue
+		case ended:
+			return
 		}
 		select {
 		case <-h.queue.wake:

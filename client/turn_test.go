@@ -426,6 +426,34 @@ func TestNoReconnect(t *testing.T) {
 	})
 }
 
+// TestLostWithEventsWaiting: what had come before the connection was lost for good still reaches a handler that is behind, until Close.
+func TestLostWithEventsWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFake(t)
+		rec := newRecorder()
+		c := s.connect(t, &Options{NoReconnect: true, OnEvent: func(env protocol.Envelope) { time.Sleep(time.Second); rec.handle(env) }})
+		turn := start1(t, c)
+		for range 10 {
+			s.emit(turn.SessionID, &protocol.SessionNotice{Kind: protocol.NoticeWarning, Message: "m"})
+		}
+		synctest.Wait()
+		s.cut(errors.New("connection reset"))
+		<-c.Done()
+		if n := len(rec.of(turn.SessionID)); n > 1 {
+			t.Fatalf("%d were handled before the end: the test shows nothing", n)
+		}
+		time.Sleep(5500 * time.Millisecond)
+		if n := len(rec.of(turn.SessionID)); n != 5 {
+			t.Errorf("%d of those that had come were handled, want 5", n)
+		}
+		c.Close()
+		time.Sleep(time.Minute)
+		if n := len(rec.of(turn.SessionID)); n > 6 {
+			t.Errorf("%d were handled after Close", n)
+		}
+	})
+}
+
 // TestEphemeral: a server that lives and dies with its connection takes its turns with it, at once.
 func TestEphemeral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
