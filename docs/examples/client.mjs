@@ -28,7 +28,11 @@ export class AgentClient {
   }
 
   startTurn(input, config, sessionId = crypto.randomUUID()) {
-    return this.call('turn/start', { sessionId, turnId: crypto.randomUUID(), input, config });
+    return this.call('turn/start', { sessionId, turnId: crypto.randomUUID(), input, config }).then((ack) => {
+      if (!this.last.has(sessionId)) this.last.set(sessionId, 0); // followed from now on, even if its first event is lost
+      if (ack.deduplicated) this.#heal(sessionId); // the first answer was lost, and maybe events with it
+      return ack;
+    });
   }
 
   #send(method, params, again = false) {
@@ -37,6 +41,7 @@ export class AgentClient {
       const message = JSON.stringify({ jsonrpc: '2.0', id, method, params });
       this.calls.set(id, { resolve, reject, message, again });
       if (this.ws.readyState === WebSocket.OPEN) this.ws.send(message);
+      else if (!again) { this.calls.delete(id); reject(new Error('connection lost')); }
     });
   }
 
@@ -50,7 +55,8 @@ export class AgentClient {
         if (this.closed) return;
         const wait = this.delay * (0.5 + Math.random() / 2);
         this.delay = Math.min(this.delay * 2, 30_000);
-        setTimeout(() => { this.ready = this.#connect(); this.ready.then(resolve); }, wait);
+        this.ready = new Promise((r) => setTimeout(() => this.#connect().then(r), wait));
+        this.ready.then(resolve);
       };
     });
   }
@@ -94,6 +100,7 @@ export class AgentClient {
   async #heal(sessionId, early) {
     if (this.held.has(sessionId)) return;
     const held = new Map(early ? [[early.seq, early]] : []);
+    if (!this.last.has(sessionId)) this.last.set(sessionId, 0);
     this.held.set(sessionId, held);
     try {
       for (;;) {
@@ -108,7 +115,8 @@ export class AgentClient {
       }
     } catch (e) {
       if (e.code === -32001) this.last.delete(sessionId);
-      if (e.code) this.onLost(sessionId, e.message); // else the connection dropped: the next one heals again
+      if (e.code) this.onLost(sessionId, e.message);
+      else held.clear(); // the connection dropped: the next one heals, what was held included
     } finally {
       if (this.held.get(sessionId) === held) this.held.delete(sessionId);
       for (const e of held.values()) if (e.seq > (this.last.get(sessionId) ?? 0)) this.#take(e);
@@ -119,14 +127,15 @@ export class AgentClient {
 // As a program: one turn, its text on stdout, permissions allowed.
 if (globalThis.process?.argv[1] && import.meta.url.endsWith(process.argv[1].split('/').pop())) {
   const [url, harness, prompt] = process.argv.slice(2);
+  const allow = (sessionId, requestId) => client // once more if the answer is lost: only the first counts
+    .call('permission/respond', { sessionId, requestId, outcome: { outcome: 'selected', optionId: 'allow' } })
+    .catch((e) => { if (!e.code && !client.closed) return allow(sessionId, requestId); });
   const client = new AgentClient(url, {
     onLost: (session, why) => console.error(`lost: ${session}: ${why}`),
     onEvent: (sessionId, seq, e) => {
       if (process.env.EVENTS) console.log(JSON.stringify({ sessionId, seq, event: e }));
       else if (e.type === 'message.part.delta' && e.delta.type === 'text') process.stdout.write(e.delta.text);
-      if (e.type === 'permission.requested') {
-        client.call('permission/respond', { sessionId, requestId: e.requestId, outcome: { outcome: 'selected', optionId: 'allow' } });
-      }
+      if (e.type === 'permission.requested') allow(sessionId, e.requestId);
       if (e.type === 'turn.ended') {
         if (!process.env.EVENTS) console.log(`\n${e.stopReason}`);
         client.close();
