@@ -24,7 +24,7 @@ func TestRealCutOff(t *testing.T) {
 	c, got := s.clientAt(p.url(), quick)
 	v := converse(t, c)
 	v.answer = func(ask *protocol.PermissionRequested) *protocol.PermissionOutcome {
-		s.insist(c, v.id, ask.RequestID)
+		s.insist(t, c, v.id, ask.RequestID)
 		return nil
 	}
 	v.run("THINK hm\nSLOW 40 10", s.config(), nil).want(protocol.StopEndTurn)
@@ -38,11 +38,11 @@ func TestRealCutOff(t *testing.T) {
 }
 
 // insist allows a request however often the connection drops meanwhile.
-func (s *server) insist(c *client.Client, session protocol.SessionID, request protocol.RequestID) {
-	s.t.Helper()
+func (s *server) insist(t *testing.T, c *client.Client, session protocol.SessionID, request protocol.RequestID) {
+	t.Helper()
 	params := protocol.PermissionRespondParams{SessionID: session, RequestID: request, Outcome: protocol.Selected(protocol.OptionIDAllow)}
-	eventually(s.t, "the answer arrives", patience, func() bool {
-		_, err := c.Respond(s.t.Context(), params)
+	eventually(t, "the answer arrives", patience, func() bool {
+		_, err := c.Respond(t.Context(), params)
 		return err == nil
 	})
 }
@@ -66,7 +66,7 @@ func TestCutOff(t *testing.T) {
 			c, got := s.clientFor(t, p.url(), quick)
 			v := converse(t, c)
 			v.answer = func(ask *protocol.PermissionRequested) *protocol.PermissionOutcome {
-				s.insist(c, v.id, ask.RequestID)
+				s.insist(t, c, v.id, ask.RequestID)
 				return nil
 			}
 			for range 3 {
@@ -98,7 +98,7 @@ func TestCutAtTheEnd(t *testing.T) {
 	})
 	other, _ := s.client()
 	p.hold()
-	s.insist(other, v.id, ask) // the rest of the turn falls into the hole
+	s.insist(t, other, v.id, ask) // the rest of the turn falls into the hole
 	s.witness.ended(t, v.id, 1)
 	p.release()
 	if end, err := turn.Result(t.Context()); err != nil || end.StopReason != protocol.StopEndTurn {
