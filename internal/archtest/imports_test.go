@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 var driver = []string{"agentserver/harness", "agentserver/harness/internal/...", "agentserver/protocol/...", "agentserver/internal/transport", "github.com/sourcegraph/jsonrpc2"}
 
 // unrestricted lists the subtrees that may import everything: programs, and packages that only tests use.
-var unrestricted = []string{"cmd/...", "provision/internal/genpins", "internal/bench/...", "internal/demo/...", "internal/e2e/...", "internal/schemagen", "internal/wholepath"}
+var unrestricted = []string{"cmd/...", "provision/internal/genpins", "internal/bench/...", "internal/demo/...", "internal/e2e/...", "internal/schemagen"}
 
 // onlyHere says which packages alone may import something of the standard library that has an owner.
 var onlyHere = map[string][]string{

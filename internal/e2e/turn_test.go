@@ -158,18 +158,6 @@ func isText(e protocol.Event) bool {
 	return ok && d.Delta.DeltaType() == protocol.DeltaText
 }
 
-// isTool matches a call in the given state.
-func isTool(status protocol.ToolStatus) func(protocol.Event) bool {
-	return func(e protocol.Event) bool {
-		p, ok := e.(*protocol.MessagePart)
-		if !ok {
-			return false
-		}
-		tool, ok := p.Part.(*protocol.ToolPart)
-		return ok && tool.State.Status() == status
-	}
-}
-
 func isAsk(e protocol.Event) bool { _, ok := e.(*protocol.PermissionRequested); return ok }
 
 // once calls act at the first event that matches.
