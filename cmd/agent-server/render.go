@@ -19,7 +19,8 @@ type renderer struct {
 	open     protocol.PartID // the part whose text ends the output so far
 	written  map[protocol.PartID]int
 	shown    map[protocol.PartID]protocol.ToolStatus
-	atMargin bool // nothing stands on the current line
+	atMargin bool      // nothing stands on the current line
+	last     io.Writer // where the current line stands
 }
 
 func newRenderer(out, info io.Writer, color bool) *renderer {
@@ -93,11 +94,11 @@ func (r *renderer) text(id protocol.PartID, text string, thought bool) {
 	}
 	r.written[id] += len(text)
 	r.atMargin = strings.HasSuffix(text, "\n")
+	r.last = r.out
 	if thought {
-		fmt.Fprint(r.info, r.dim(text))
-		return
+		r.last, text = r.info, r.dim(text)
 	}
-	fmt.Fprint(r.out, text)
+	fmt.Fprint(r.last, text)
 }
 
 func (r *renderer) tool(p *protocol.ToolPart) {
@@ -160,7 +161,7 @@ func (r *renderer) line(format string, args ...any) {
 // margin ends a line of text that is still open, so that what follows starts at the left.
 func (r *renderer) margin() {
 	if !r.atMargin {
-		fmt.Fprintln(r.out)
+		fmt.Fprintln(r.last)
 	}
 	r.atMargin, r.open = true, ""
 }

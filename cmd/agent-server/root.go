@@ -54,7 +54,7 @@ func newRootCmd() *cobra.Command {
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return runServe(cmd, g, serve) },
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError("%w", err) })
 	f := cmd.PersistentFlags()
 	f.StringVar(&g.logLevel, "log-level", "info", "what goes to stderr: debug, info, warn or error")
 	f.BoolVar(&g.logJSON, "log-json", false, "write the log as JSON, one object a line")
@@ -66,10 +66,13 @@ func newRootCmd() *cobra.Command {
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError("%s: unknown command or argument %q", cmd.CommandPath(), args[0])
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasParent():
+		return usageError("%s: unknown command or argument %q", cmd.Name(), args[0])
 	}
-	return nil
+	return usageError("unknown command %q", args[0])
 }
 
 // logger returns the program's one logger: to stderr, since stdout may carry the wire.
