@@ -303,7 +303,7 @@ func (s *server) stop() {
 // wait waits for the server's end and compares its exit code; -1 stands for a signal.
 func (s *server) wait(code int) {
 	s.t.Helper()
-	if s.cmd.ProcessState != nil && s.gone() && s.cmd.ProcessState.ExitCode() == -1 {
+	if s.gone() && s.cmd.ProcessState.ExitCode() == -1 {
 		code = -1 // the test has killed it and has said so
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), patience)
