@@ -11,7 +11,7 @@ export class AgentClient {
     this.calls = new Map(); // id → {resolve, reject, message, again}
     this.last = new Map(); // sessionId → seq of the last event delivered
     this.held = new Map(); // sessionId → Map of seq → envelope, while a replay runs
-    this.instanceId = null;
+    this.over = new Set(); // sessions that were closed
     this.delay = 100;
     this.ready = this.#connect();
   }
@@ -51,32 +51,33 @@ export class AgentClient {
       ws.onopen = () => this.#opened().then(resolve, () => ws.close());
       ws.onmessage = ({ data }) => this.#received(JSON.parse(data));
       ws.onclose = () => {
-        for (const [id, c] of this.calls) if (!c.again) { this.calls.delete(id); c.reject(new Error('connection lost')); }
+        for (const [id, c] of this.calls) if (!c.again || this.closed) { this.calls.delete(id); c.reject(new Error('connection lost')); }
         if (this.closed) return;
         const wait = this.delay * (0.5 + Math.random() / 2);
         this.delay = Math.min(this.delay * 2, 30_000);
-        this.ready = new Promise((r) => setTimeout(() => this.#connect().then(r), wait));
+        this.ready = new Promise((r) => setTimeout(() => this.closed || this.#connect().then(r), wait));
         this.ready.then(resolve);
       };
     });
   }
 
   async #opened() {
+    this.early = []; // events that come before it is known whose they are
     const hello = await this.#send('initialize', { protocolVersion: 2, client: { name: 'client.mjs' } });
     if (this.instanceId && this.instanceId !== hello.instanceId) { // another process: its logs are not ours
       for (const s of this.last.keys()) this.onLost(s, 'the server was replaced');
       this.last.clear();
-      this.held.clear();
     }
     this.instanceId = hello.instanceId;
     this.delay = 100;
     for (const c of this.calls.values()) if (c.again) this.ws.send(c.message);
-    for (const s of this.last.keys()) this.#heal(s); // the last thing that we missed may have been the end of a turn
-    return hello;
+    for (const s of this.last.keys()) if (!this.over.has(s)) this.#heal(s); // the last thing that we missed may have been the end of a turn
+    for (const e of this.early.splice(0)) this.#take(e);
+    this.early = null;
   }
 
   #received({ id, method, params, result, error }) {
-    if (method === 'event') return this.#take(params);
+    if (method === 'event') return this.early ? this.early.push(params) : this.#take(params);
     const c = this.calls.get(id);
     this.calls.delete(id);
     if (error) c?.reject(Object.assign(new Error(error.message), error));
@@ -84,43 +85,46 @@ export class AgentClient {
   }
 
   #take(envelope) {
-    const { sessionId, seq, event } = envelope;
-    const last = this.last.get(sessionId) ?? 0;
+    const { sessionId, seq } = envelope;
+    const last = this.last.get(sessionId) ?? 0, held = this.held.get(sessionId);
     if (seq === last + 1 || (seq === 1 && last >= 2)) {
-      this.last.set(sessionId, seq);
-      this.onEvent(sessionId, seq, event);
-      const next = this.held.get(sessionId)?.get(seq + 1);
-      if (next) this.#take(next);
+      for (let e = envelope; e; e = held?.get(e.seq + 1)) this.#deliver(e);
     } else if (seq > last + 1) {
-      if (this.held.has(sessionId)) this.held.get(sessionId).set(seq, envelope);
+      if (held) held.set(seq, envelope);
       else this.#heal(sessionId, envelope);
     }
+  }
+
+  #deliver({ sessionId, seq, event }) {
+    this.last.set(sessionId, seq);
+    this.over[event.type === 'session.ended' && event.reason === 'released' ? 'add' : 'delete'](sessionId);
+    try { this.onEvent(sessionId, seq, event); } catch (e) { console.error(e); } // a handler's mistake costs no event
   }
 
   async #heal(sessionId, early) {
     if (this.held.has(sessionId)) return;
     const held = new Map(early ? [[early.seq, early]] : []);
-    if (!this.last.has(sessionId)) this.last.set(sessionId, 0);
     this.held.set(sessionId, held);
+    if (!this.last.has(sessionId)) this.last.set(sessionId, 0);
     try {
       for (;;) {
-        const fromSeq = (this.last.get(sessionId) ?? 0) + 1;
+        const fromSeq = this.last.get(sessionId) + 1;
         const page = await this.#send('events/replay', { sessionId, fromSeq, limit: 1000 });
-        if (page.firstAvailableSeq > fromSeq) { // the beginning is gone: say so, and go on behind it
-          this.onLost(sessionId, `events ${fromSeq} to ${page.firstAvailableSeq - 1} are no longer held`);
-          this.last.set(sessionId, page.firstAvailableSeq - 1);
+        const next = page.events.length ? page.firstAvailableSeq : Math.min(...held.keys()); // where the log, or what we hold, goes on
+        if (next > fromSeq && next < Infinity) {
+          this.onLost(sessionId, `events ${fromSeq} to ${next - 1} are no longer held`);
+          this.last.set(sessionId, next - 1);
         }
         for (const e of page.events) this.#take(e);
-        if ((this.last.get(sessionId) ?? 0) >= (page.latestSeq ?? 0)) break;
+        if (this.last.get(sessionId) < fromSeq || this.last.get(sessionId) >= page.latestSeq) break; // nothing came, or all is here
       }
-    } catch (e) {
-      if (e.code === -32001) this.last.delete(sessionId);
+    } catch (e) { // refused, or the connection dropped: then the next one heals, what was held included
+      held.clear();
+      if (e.code === -32001) this.last.delete(sessionId); // the session was closed, and its log is gone
       if (e.code) this.onLost(sessionId, e.message);
-      else held.clear(); // the connection dropped: the next one heals, what was held included
-    } finally {
-      if (this.held.get(sessionId) === held) this.held.delete(sessionId);
-      for (const e of held.values()) if (e.seq > (this.last.get(sessionId) ?? 0)) this.#take(e);
     }
+    this.held.delete(sessionId);
+    for (const e of held.values()) if (e.seq > this.last.get(sessionId)) this.#take(e);
   }
 }
 
