@@ -23,7 +23,7 @@ test: ## pass every test, those with the real CLIs included
 check: fmt vet lint tidy test race ## what CI runs
 
 fmt:
-	@files=$$(gofmt -l cmd protocol engine harness client provision internal tools); \
+	@files=$$(gofmt -l cmd docs protocol engine harness client provision internal tools); \
 	if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
 
 vet:

@@ -35,6 +35,12 @@ export class AgentClient {
     });
   }
 
+  // Delivers what comes behind the number seq, that of a snapshot for example.
+  follow(sessionId, seq) {
+    this.last.set(sessionId, Math.max(seq, this.last.get(sessionId) ?? 0));
+    this.#heal(sessionId);
+  }
+
   #send(method, params, again = false) {
     return new Promise((resolve, reject) => {
       const id = this.nextId++;

@@ -179,6 +179,7 @@ const client = new AgentClient(process.argv[1], {
 });
 const told = {
   start: (session) => client.startTurn('hi', { harness: 'mock', cwd: '/' }, session),
+  follow: async (session, seq) => client.follow(session, Number(seq)),
   list: () => client.call('session/list', {}),
   close: async () => client.close(),
 };
@@ -377,6 +378,20 @@ func TestReplayFails(t *testing.T) {
 	r := c.replay("stale", 2)
 	c.page(r, 1, 4, 2, 3)
 	p.got("stale", 1, 4)
+	p.idle(c)
+}
+
+func TestFollowFromSnapshot(t *testing.T) {
+	s := newScript(t)
+	p := s.program()
+	c := s.greet("one")
+	p.idle(c)
+	p.tell("follow s 7")
+	p.says("follow ok")
+	r := c.replay("s", 8)
+	c.events("s", 7, 10)
+	c.page(r, 3, 9, 8, 9)
+	p.got("s", 8, 10)
 	p.idle(c)
 }
 
