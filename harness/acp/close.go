@@ -53,8 +53,7 @@ func (s *session) watch() {
 	s.gone = true
 	s.t.confirm()
 	clear(s.t.perms)
-	s.queue = append(s.queue, exit)
-	signal(s.wake)
+	s.inbox.End(exit)
 	s.mu.Unlock()
 	close(s.ended)
 }
@@ -76,7 +75,7 @@ func (s *session) exitError() *protocol.TurnError {
 	}
 	again := "; the next turn starts it again and resumes the session where it can"
 	if breach != nil {
-		return &protocol.TurnError{Category: protocol.CategoryProcessExit, Message: s.t.name + " was stopped: " + s.redact.text(breach.Error()) + again}
+		return &protocol.TurnError{Category: protocol.CategoryProcessExit, Message: s.t.name + " was stopped: " + s.redact.Text(breach.Error()) + again}
 	}
 	if killed {
 		return &protocol.TurnError{Category: protocol.CategoryProcessExit, Message: s.t.name + " did not stop when it was asked to, and was killed" + again}

@@ -96,7 +96,7 @@ func (s *session) makeSession(ctx context.Context) (*sessionResult, error) {
 		if fatal(err) {
 			return nil, err
 		}
-		s.log.Info("acp: the session could not be resumed", "by", way, "error", s.redact.text(err.Error()))
+		s.log.Info("acp: the session could not be resumed", "by", way, "error", s.redact.Text(err.Error()))
 	}
 	s.setResumed(false)
 	return s.sessionCall(ctx, "session/new", params)
@@ -212,7 +212,7 @@ func (s *session) cannot(field, why string) {
 			return
 		}
 		s.told[field+why] = true
-		t.emit(harness.Failure{Category: protocol.CategoryInvalidRequest, Message: "config." + field + ": " + t.redact.text(why)})
+		t.emit(harness.Failure{Category: protocol.CategoryInvalidRequest, Message: "config." + field + ": " + t.redact.Text(why)})
 	})
 }
 
@@ -259,7 +259,7 @@ func (s *session) authError(e *transport.Error, methods []authMethod, why string
 	if len(names) > 0 {
 		message += ". It offers: " + strings.Join(names, "; ")
 	}
-	return &harness.Error{Category: protocol.CategoryAuth, Message: s.redact.text(message), Err: e}
+	return &harness.Error{Category: protocol.CategoryAuth, Message: s.redact.Text(message), Err: e}
 }
 
 // startError explains why no session came about.
@@ -274,7 +274,7 @@ func (s *session) startError(err error, step string) error {
 		return &harness.Error{Category: protocol.CategoryProcessExit, Err: err, Message: fmt.Sprintf(
 			"%s did not answer %s in time%s: check that the command is an ACP agent, and that it runs on this machine", s.t.name, step, s.lastWords())}
 	case errors.As(err, &agentError):
-		text := s.redact.text(errorText(agentError))
+		text := s.redact.Text(errorText(agentError))
 		if agentError.Code == codeAuthRequired {
 			return s.authError(agentError, s.agent.AuthMethods, "")
 		}

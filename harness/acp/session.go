@@ -4,20 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"agentserver/harness"
+	"agentserver/harness/internal/inbox"
 	"agentserver/harness/internal/process"
+	"agentserver/harness/internal/redact"
 	"agentserver/internal/transport"
 	"agentserver/protocol"
 )
-
-// maxQueued is how much of the agent's output, in bytes, may wait for Recv before reading stops, which makes the pipe hold the agent back.
-const maxQueued = 32 << 20
 
 // A session is one agent's process, its connection and its translator.
 type session struct {
@@ -25,12 +22,11 @@ type session struct {
 	proc   *process.Process
 	conn   *transport.Conn
 	log    *slog.Logger
-	redact redactor
+	redact redact.Redactor
 
-	wake    chan struct{} // has one token when the queue may have something for Recv
-	drained chan struct{} // has one token when reading may go on
+	inbox   *inbox.Inbox
 	closing chan struct{} // closed by Close
-	ended   chan struct{} // closed when the agent has ended: the queue gets nothing more
+	ended   chan struct{} // closed when the agent has ended: the inbox gets nothing more
 	wg      sync.WaitGroup
 
 	applying sync.Mutex // held by Apply: one at a time
@@ -41,9 +37,7 @@ type session struct {
 	agent   initializeResult
 	told    map[string]bool // failures that were reported
 	junk    []string        // the last of what the agent printed that is no message
-	queue   []harness.Event
-	queued  int // bytes of the lines that the queue came from
-	waiters int // calls that wait for an answer: reading goes on whatever is queued
+	waiters int             // calls that wait for an answer: reading goes on whatever is queued
 	gone    bool
 	killed  bool // by Kill
 	joining bool // no goroutine may be started any more
@@ -67,7 +61,7 @@ func (d *driver) start(ctx context.Context, spec harness.Spec, exe harness.Execu
 	if err != nil {
 		return nil, &harness.Error{Category: protocol.CategoryProcessExit, Message: "the ACP agent could not be started: " + err.Error(), Err: err}
 	}
-	s := newSession(d, spec, proc, newRedactor(hidden), log)
+	s := newSession(d, spec, proc, redact.New(hidden), log)
 	s.wg.Go(s.watch)
 	if err := s.handshake(ctx); err != nil {
 		s.closeAtOnce()
@@ -76,16 +70,16 @@ func (d *driver) start(ctx context.Context, spec harness.Spec, exe harness.Execu
 	return s, nil
 }
 
-func newSession(d *driver, spec harness.Spec, proc *process.Process, redact redactor, log *slog.Logger) *session {
+func newSession(d *driver, spec harness.Spec, proc *process.Process, hide redact.Redactor, log *slog.Logger) *session {
 	s := &session{
-		driver: d, proc: proc, log: log, redact: redact, spec: spec, told: map[string]bool{},
-		wake: make(chan struct{}, 1), drained: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
+		driver: d, proc: proc, log: log, redact: hide, spec: spec, told: map[string]bool{},
+		inbox: inbox.New(), closing: make(chan struct{}), ended: make(chan struct{}),
 		t: newTranslator(),
 	}
 	t := s.t
 	t.name = string(d.opts.ID)
 	t.asks, t.mode, t.raw = spec.Config.AsksPermission(), spec.Config.PermissionMode, spec.Config.IncludeRaw
-	t.redact, t.log, t.decide, t.stderr = redact, log, s.decide, s.stderr
+	t.redact, t.log, t.decide, t.stderr = hide, log, s.decide, s.stderr
 	t.sessionCancel = s.sendCancel
 	s.timer = time.AfterFunc(time.Hour, s.tick)
 	s.timer.Stop()
@@ -102,18 +96,18 @@ func newSession(d *driver, spec harness.Spec, proc *process.Process, redact reda
 
 // seen accounts for a line, and yields it as it is when that is wanted.
 func (s *session) seen(line []byte) {
+	s.inbox.Add(len(line))
 	s.mu.Lock()
-	s.queued += len(line)
 	if s.t.raw && s.t.phase == live && json.Valid(line) {
-		s.t.emit(harness.Raw{Data: s.redact.bytes(line)})
+		s.t.emit(harness.Raw{Data: s.redact.Bytes(line)})
 	}
 	s.mu.Unlock()
-	s.holdBack()
+	s.inbox.HoldBack(s.closing, s.mustRead)
 }
 
 // noteJunk remembers the last of what was no message, for the case that the start fails.
 func (s *session) noteJunk(why string, text []byte) {
-	line := s.redact.text(string(text[:min(len(text), 200)]))
+	line := s.redact.Text(string(text[:min(len(text), 200)]))
 	s.log.Debug("acp: junk on the agent's output", "why", why)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,10 +135,9 @@ func (s *session) do(f func(t *translator)) {
 func (s *session) collect() []func() {
 	t := s.t
 	if len(t.events) > 0 {
-		s.queue = append(s.queue, t.events...)
+		s.inbox.Add(0, t.events...)
 		clear(t.events)
 		t.events = t.events[:0]
-		signal(s.wake)
 	}
 	opts := &s.driver.opts
 	switch {
@@ -168,36 +161,12 @@ func (s *session) collect() []func() {
 
 func (s *session) tick() { s.do((*translator).tick) }
 
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
-
-// holdBack waits while too much is queued, unless somebody waits for an answer that is still to be read.
-func (s *session) holdBack() {
-	for {
-		s.mu.Lock()
-		full := s.queued > maxQueued && len(s.queue) > 0 && s.waiters == 0
-		s.mu.Unlock()
-		if !full {
-			return
-		}
-		select {
-		case <-s.drained:
-		case <-s.closing:
-			return
-		}
-	}
-}
-
 // waiting notes that somebody waits for the agent. The returned func ends that.
 func (s *session) waiting() func() {
 	s.mu.Lock()
 	s.waiters++
 	s.mu.Unlock()
-	signal(s.drained)
+	s.inbox.Nudge()
 	return func() {
 		s.mu.Lock()
 		s.waiters--
@@ -221,40 +190,15 @@ func (s *session) call(ctx context.Context, timeout time.Duration, method string
 	return raw, err
 }
 
-// Recv implements [harness.Session].
-func (s *session) Recv(ctx context.Context) (harness.Event, error) {
-	for {
-		if e, ok, over := s.next(); ok {
-			return e, nil
-		} else if over {
-			return nil, io.EOF
-		}
-		select {
-		case <-s.wake:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-func (s *session) next() (e harness.Event, ok, over bool) {
+// mustRead reports whether somebody waits for an answer that is still to be read.
+func (s *session) mustRead() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
-		if s.gone {
-			signal(s.wake) // for the next call
-		}
-		return nil, false, s.gone
-	}
-	e = s.queue[0]
-	s.queue[0] = nil
-	s.queue = s.queue[1:]
-	if len(s.queue) == 0 {
-		s.queue, s.queued = nil, 0
-		signal(s.drained)
-	}
-	return e, true, false
+	return s.waiters > 0
 }
+
+// Recv implements [harness.Session].
+func (s *session) Recv(ctx context.Context) (harness.Event, error) { return s.inbox.Recv(ctx) }
 
 // Send implements [harness.Session].
 func (s *session) Send(ctx context.Context, turn harness.Turn) error {
@@ -264,8 +208,7 @@ func (s *session) Send(ctx context.Context, turn harness.Turn) error {
 		return s.goneError()
 	}
 	blocks, failures := promptBlocks(turn.Input, &s.agent.Capabilities)
-	// The end of a turn that the engine has not seen begin would end this one.
-	s.queue = slices.DeleteFunc(s.queue, func(e harness.Event) bool { _, is := e.(harness.TurnEnd); return is })
+	s.inbox.DropTurnEnds()
 	s.t.begin()
 	for _, f := range failures {
 		s.t.emit(f)

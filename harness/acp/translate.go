@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"agentserver/harness"
+	"agentserver/harness/internal/redact"
 	"agentserver/protocol"
 	"agentserver/protocol/jsonscan"
 )
@@ -34,7 +35,7 @@ type translator struct {
 	mode    protocol.PermissionMode // as asked for
 	native  bool                    // the agent itself is in that mode
 	raw     bool
-	redact  redactor
+	redact  redact.Redactor
 	log     *slog.Logger
 	stderr  func() string
 	// decide hands an answer to the session that owns the translator. It may be called from any goroutine.
@@ -91,7 +92,7 @@ func (t *translator) show(e harness.Event) {
 
 // strange logs what is not known, once per kind; how much is remembered is bounded.
 func (t *translator) strange(what, kind string) {
-	kind = t.redact.text(kind[:min(len(kind), 100)])
+	kind = t.redact.Text(kind[:min(len(kind), 100)])
 	if t.unknown[what+kind] || len(t.unknown) >= 100 {
 		return
 	}
@@ -269,9 +270,9 @@ func (t *translator) gauge(u *update) {
 }
 
 func (t *translator) notice(u *update) {
-	message := t.redact.text(str(u.Title))
+	message := t.redact.Text(str(u.Title))
 	if u.Description != "" {
-		message = joinNonEmpty(": ", message, t.redact.text(u.Description))
+		message = joinNonEmpty(": ", message, t.redact.Text(u.Description))
 	}
 	if message != "" {
 		t.emit(harness.Notice{Kind: protocol.NoticeWarning, Message: message})

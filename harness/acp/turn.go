@@ -72,7 +72,7 @@ func (t *translator) answered(raw json.RawMessage, failure *transport.Error) {
 }
 
 func (t *translator) failed(e *transport.Error) harness.TurnEnd {
-	text := t.redact.text(errorText(e))
+	text := t.redact.Text(errorText(e))
 	category := classify(e.Code, text)
 	switch e.Code {
 	case codeAuthRequired:
@@ -130,7 +130,7 @@ func (t *translator) judge(end *harness.TurnEnd) {
 	}
 	switch {
 	case t.turn.systemError:
-		text := t.redact.text(orElse(t.lastChunk(), "the model failed"))
+		text := t.redact.Text(orElse(t.lastChunk(), "the model failed"))
 		end.StopReason = protocol.StopError
 		end.Error = &protocol.TurnError{Category: protocol.Classify(0, text), Message: t.name + ": " + text}
 	case !t.turn.said:

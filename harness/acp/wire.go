@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -286,4 +287,13 @@ func str(raw json.RawMessage) string {
 		return ""
 	}
 	return s
+}
+
+// encode is json.Marshal without HTML escaping, for values that always encode.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

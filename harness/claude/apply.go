@@ -88,7 +88,7 @@ func (s *session) setMode(ctx context.Context, mode string) error {
 	case errors.Is(err, errGone) || ctx.Err() != nil || mode == modes[protocol.ModePlan]:
 		return restartIfGone(fmt.Errorf("claude did not take the permission mode %s: %w", mode, err))
 	}
-	s.notice("claude did not take the permission mode " + mode + ": " + s.redact.text(err.Error()))
+	s.notice("claude did not take the permission mode " + mode + ": " + s.redact.Text(err.Error()))
 	return nil
 }
 

@@ -41,8 +41,7 @@ func (s *session) finish(readErr error) {
 	s.gone = true
 	s.t.releaseSteers(false)
 	s.t.confirm()
-	s.queue = append(s.queue, exit)
-	signal(s.wake)
+	s.inbox.End(exit)
 	s.mu.Unlock()
 	close(s.ended)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"agentserver/harness"
+	"agentserver/harness/internal/redact"
 	"agentserver/protocol"
 )
 
@@ -72,16 +73,16 @@ func TestEnvironment(t *testing.T) {
 // TestRedactor blanks secrets in each form that JSON gives them.
 func TestRedactor(t *testing.T) {
 	secret := `pass"word<&>` + "\n\x01"
-	r := newRedactor([]string{secret, "abc", "tokens", "tokens-longer"})
+	r := redact.New([]string{secret, "abc", "tokens", "tokens-longer"})
 	for _, in := range []string{secret, string(encode(secret)), `"pass\"word\u003c\u0026\u003e\n\u0001"`} {
-		if got := r.text("<" + in + ">"); strings.Contains(got, "word") {
+		if got := r.Text("<" + in + ">"); strings.Contains(got, "word") {
 			t.Errorf("%q became %q", in, got)
 		}
 	}
-	if got := r.text("abc tokens-longer tokens"); got != "abc [redacted] [redacted]" {
+	if got := r.Text("abc tokens-longer tokens"); got != "abc [redacted] [redacted]" {
 		t.Errorf("%q", got)
 	}
-	if got := string(redactor{}.bytes([]byte("x"))); got != "x" {
+	if got := string(redact.Redactor{}.Bytes([]byte("x"))); got != "x" {
 		t.Errorf("%q", got)
 	}
 }

@@ -25,7 +25,7 @@ func (t *translator) compacting(l *systemLine) {
 		t.compact.running = false
 		t.compactEvent(harness.Compaction{Key: t.compactKey(false), Status: protocol.CompactionFailed})
 		if l.CompactError != "" {
-			t.emit(harness.Notice{Kind: protocol.NoticeWarning, Message: "the conversation was not compacted: " + t.redact.text(l.CompactError)})
+			t.emit(harness.Notice{Kind: protocol.NoticeWarning, Message: "the conversation was not compacted: " + t.redact.Text(l.CompactError)})
 		}
 	}
 }

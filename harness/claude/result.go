@@ -99,7 +99,7 @@ func stopReason(word string) protocol.StopReason {
 
 // failed fills in the end of a turn that went wrong.
 func (t *translator) failed(end *harness.TurnEnd, l *resultLine, aborted bool) {
-	message := t.redact.text(resultText(l))
+	message := t.redact.Text(resultText(l))
 	switch {
 	case l.Subtype == "error_max_turns":
 		end.StopReason, end.FinishReason = protocol.StopMaxTurnRequests, l.Subtype

@@ -13,27 +13,22 @@ import (
 	"time"
 
 	"agentserver/harness"
+	"agentserver/harness/internal/inbox"
 	"agentserver/harness/internal/process"
+	"agentserver/harness/internal/redact"
 	"agentserver/protocol"
 )
-
-// maxQueued is how much of the CLI's output, in bytes, may wait for Recv before reading stops, which makes the pipe hold the CLI back.
-const maxQueued = 32 << 20
-
-// keptQueue is how many events an empty queue keeps room for.
-const keptQueue = 1024
 
 // A session is one CLI process and its translator.
 type session struct {
 	driver *driver
 	proc   *process.Process
 	log    *slog.Logger
-	redact redactor
+	redact redact.Redactor
 
-	wake    chan struct{} // has one token when the queue may have something for Recv
-	drained chan struct{} // has one token when the queue has become empty
+	inbox   *inbox.Inbox
 	closing chan struct{} // closed by Close
-	ended   chan struct{} // closed when the reader has ended: the queue gets nothing more
+	ended   chan struct{} // closed when the reader has ended: the inbox gets nothing more
 	wg      sync.WaitGroup
 
 	applying sync.Mutex // held by Apply: one at a time
@@ -41,9 +36,6 @@ type session struct {
 	mu      sync.Mutex // guards all that follows; never held while writing to the CLI
 	t       *translator
 	spec    harness.Spec // as last applied
-	queue   []harness.Event
-	head    int // queue[head:] is still to be received
-	queued  int // bytes of the lines that the queue came from
 	waiters map[string]chan response
 	gone    bool // ended is closed, or about to be
 	killed  bool // by Kill
@@ -86,7 +78,7 @@ func (d *driver) launch(ctx context.Context, spec harness.Spec, exe harness.Exec
 	if err != nil {
 		return nil, &harness.Error{Category: protocol.CategoryProcessExit, Message: "claude could not be started: " + err.Error(), Err: err}
 	}
-	s := newSession(d, spec, proc, newRedactor(hidden), log)
+	s := newSession(d, spec, proc, redact.New(hidden), log)
 	s.reportMissing()
 	s.wg.Go(s.read)
 	if err := s.handshake(ctx); err != nil {
@@ -105,14 +97,14 @@ func (s *session) notResumed(lost string) {
 	s.collect()
 }
 
-func newSession(d *driver, spec harness.Spec, proc *process.Process, redact redactor, log *slog.Logger) *session {
+func newSession(d *driver, spec harness.Spec, proc *process.Process, hide redact.Redactor, log *slog.Logger) *session {
 	s := &session{
-		driver: d, proc: proc, log: log, redact: redact, spec: spec,
-		wake: make(chan struct{}, 1), drained: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
+		driver: d, proc: proc, log: log, redact: hide, spec: spec,
+		inbox: inbox.New(), closing: make(chan struct{}), ended: make(chan struct{}),
 		t: newTranslator(), waiters: map[string]chan response{},
 	}
 	s.t.resume, s.t.asks, s.t.raw = spec.Resume, spec.Config.AsksPermission(), spec.Config.IncludeRaw
-	s.t.redact, s.t.log, s.t.decide = redact, log, s.decide
+	s.t.redact, s.t.log, s.t.decide = hide, log, s.decide
 	s.quiet = time.AfterFunc(time.Hour, s.quietOver)
 	s.quiet.Stop()
 	return s
@@ -122,7 +114,7 @@ func newSession(d *driver, spec harness.Spec, proc *process.Process, redact reda
 func (s *session) reportMissing() {
 	for _, dir := range s.spec.Config.AdditionalDirectories {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			s.queue = append(s.queue, harness.Failure{Category: protocol.CategoryInvalidRequest,
+			s.inbox.Add(0, harness.Failure{Category: protocol.CategoryInvalidRequest,
 				Message: "config.additionalDirectories: " + dir + " is not a directory, and is left out: create it, or name another"})
 		}
 	}
@@ -145,7 +137,7 @@ func (s *session) readLines() error {
 			return err
 		}
 		s.handle(line)
-		s.holdBack()
+		s.inbox.HoldBack(s.closing, s.mustRead)
 	}
 }
 
@@ -154,21 +146,30 @@ func (s *session) handle(line []byte) {
 	s.mu.Lock()
 	s.t.line(line)
 	if len(s.t.events) > 0 {
-		s.queued += len(line)
+		s.inbox.Add(len(line))
 	}
 	out := s.collect()
 	s.mu.Unlock()
 	s.write(out)
 }
 
+// mustRead reports whether somebody waits for an answer that is still to be read.
+func (s *session) mustRead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiters) > 0
+}
+
+// Recv implements [harness.Session].
+func (s *session) Recv(ctx context.Context) (harness.Event, error) { return s.inbox.Recv(ctx) }
+
 // collect moves what the translator has produced to where it belongs, and returns the lines to write. mu is held.
 func (s *session) collect() [][]byte {
 	t := s.t
 	if len(t.events) > 0 {
-		s.queue = append(s.queue, t.events...)
+		s.inbox.Add(0, t.events...)
 		clear(t.events)
 		t.events = t.events[:0]
-		signal(s.wake)
 	}
 	for _, r := range t.responses {
 		if ch := s.waiters[r.id]; ch != nil {
@@ -187,35 +188,11 @@ func (s *session) collect() [][]byte {
 	return out
 }
 
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
-
 // write sends lines that nobody waits for. A CLI that no longer reads is on its way out, which the reader sees.
 func (s *session) write(lines [][]byte) {
 	for _, line := range lines {
 		if err := s.proc.WriteLine(context.Background(), line); err != nil {
 			s.log.Debug("claude: line not sent", "error", err)
-			return
-		}
-	}
-}
-
-// holdBack waits while too much is queued, unless somebody waits for an answer that is still to be read.
-func (s *session) holdBack() {
-	for {
-		s.mu.Lock()
-		full := s.queued > maxQueued && s.head < len(s.queue) && len(s.waiters) == 0
-		s.mu.Unlock()
-		if !full {
-			return
-		}
-		select {
-		case <-s.drained:
-		case <-s.closing:
 			return
 		}
 	}
@@ -294,7 +271,7 @@ func (s *session) request(ctx context.Context, r object) (json.RawMessage, error
 	id := s.t.nextRequestID()
 	s.waiters[id] = ch
 	s.mu.Unlock()
-	signal(s.drained) // the reader must go on
+	s.inbox.Nudge() // the reader must go on
 	if err := s.proc.WriteLine(ctx, requestLine(id, r)); err != nil {
 		if !errors.Is(err, process.ErrStdinClosed) {
 			s.forget(id)
@@ -324,44 +301,6 @@ func (s *session) forget(id string) {
 	delete(s.waiters, id)
 }
 
-// Recv implements [harness.Session].
-func (s *session) Recv(ctx context.Context) (harness.Event, error) {
-	for {
-		if e, ok, over := s.next(); ok {
-			return e, nil
-		} else if over {
-			return nil, io.EOF
-		}
-		select {
-		case <-s.wake:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-func (s *session) next() (e harness.Event, ok, over bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.head == len(s.queue) {
-		if s.gone {
-			signal(s.wake) // for the next call
-		}
-		return nil, false, s.gone
-	}
-	e = s.queue[s.head]
-	s.queue[s.head] = nil
-	s.head++
-	if s.head == len(s.queue) {
-		s.queue, s.head, s.queued = s.queue[:0], 0, 0
-		if cap(s.queue) > keptQueue { // what a burst has needed is not kept
-			s.queue = nil
-		}
-		signal(s.drained)
-	}
-	return e, true, false
-}
-
 // Send implements [harness.Session]. While the CLI works on a turn of its own, the message is held until that has ended.
 func (s *session) Send(ctx context.Context, turn harness.Turn) error {
 	id := protocol.NewID()
@@ -374,9 +313,7 @@ func (s *session) Send(ctx context.Context, turn harness.Turn) error {
 		s.mu.Unlock()
 		return s.goneError()
 	}
-	// The end of a turn that the engine has not seen begin would end this one.
-	s.queue = slices.DeleteFunc(s.queue[s.head:], func(e harness.Event) bool { _, is := e.(harness.TurnEnd); return is })
-	s.head = 0
+	s.inbox.DropTurnEnds()
 	s.t.begin(id, line)
 	out := s.collect()
 	s.mu.Unlock()

@@ -69,7 +69,7 @@ func (t *translator) retry(l *systemLine) {
 		what = "no connection"
 	}
 	delay := (time.Duration(l.RetryDelayMS) * time.Millisecond).Round(100 * time.Millisecond)
-	message := fmt.Sprintf("the call of the model failed (%s); attempt %d of %d follows in %s", t.redact.text(what), l.Attempt, l.MaxRetries, delay)
+	message := fmt.Sprintf("the call of the model failed (%s); attempt %d of %d follows in %s", t.redact.Text(what), l.Attempt, l.MaxRetries, delay)
 	category := categoryOf(word, l.ErrorStatus, what)
 	if l.ErrorStatus == 0 && category == protocol.CategoryInternal {
 		category = protocol.CategoryNetwork
@@ -88,12 +88,12 @@ func (t *translator) denied(l *systemLine) {
 	if reason != "" {
 		message += ": " + firstLine(reason)
 	}
-	t.emit(harness.Notice{Kind: protocol.NoticeWarning, Message: t.redact.text(message)})
+	t.emit(harness.Notice{Kind: protocol.NoticeWarning, Message: t.redact.Text(message)})
 }
 
 func (t *translator) refused(l *systemLine) {
 	if l.Explanation != "" {
-		t.emit(harness.Notice{Kind: protocol.NoticeWarning, Message: "the model refused: " + t.redact.text(l.Explanation)})
+		t.emit(harness.Notice{Kind: protocol.NoticeWarning, Message: "the model refused: " + t.redact.Text(l.Explanation)})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"agentserver/harness"
+	"agentserver/harness/internal/redact"
 	"agentserver/protocol"
 	"agentserver/protocol/jsonscan"
 )
@@ -18,7 +19,7 @@ type translator struct {
 	resume  string // the native session id that was asked for
 	resumed *bool  // whether the CLI went on with it, once known
 	asks    bool   // somebody is there to answer
-	redact  redactor
+	redact  redact.Redactor
 	log     *slog.Logger
 	// decide answers a question of the CLI; events carry it to the engine. It may be called from any goroutine.
 	decide func(key string, d harness.Decision) error
@@ -93,7 +94,7 @@ func (t *translator) send(line []byte) { t.out = append(t.out, line) }
 // line takes one line of the CLI. It never fails: what it does not understand, it leaves to raw.
 func (t *translator) line(b []byte) {
 	if t.raw && json.Valid(b) {
-		t.emit(harness.Raw{Data: t.redact.bytes(b)})
+		t.emit(harness.Raw{Data: t.redact.Bytes(b)})
 	}
 	var typ, event []byte
 	for o := jsonscan.NewObject(b); o.Next(); {
@@ -155,7 +156,7 @@ func decode[L any](t *translator, b []byte, handle func(*translator, *L)) {
 
 // strange logs what is not known, once per kind; how much is remembered is bounded.
 func (t *translator) strange(what, kind string) {
-	kind = t.redact.text(kind[:min(len(kind), 100)])
+	kind = t.redact.Text(kind[:min(len(kind), 100)])
 	if t.unknown[kind] || len(t.unknown) >= 100 {
 		return
 	}
@@ -178,7 +179,7 @@ func (t *translator) request(r object) string {
 func (t *translator) controlResponse(l *controlResponseLine) {
 	r := response{id: l.Response.RequestID, body: l.Response.Response}
 	if l.Response.Subtype != "success" {
-		r.err = errors.New(t.redact.text(l.Response.Error))
+		r.err = errors.New(t.redact.Text(l.Response.Error))
 	}
 	t.turnResponse(r)
 	t.responses = append(t.responses, r)
@@ -215,7 +216,7 @@ func (t *translator) serverState(s serverState) {
 	if s.Status == "failed" || s.Status == "needs-auth" {
 		text := "MCP server " + s.Name + ": " + s.Status
 		if s.Error != "" {
-			text += " (" + t.redact.text(s.Error) + ")"
+			text += " (" + t.redact.Text(s.Error) + ")"
 		}
 		t.emit(harness.Notice{Kind: protocol.NoticeWarning, Message: text + "; its tools are missing. Check its entry in config.mcpServers or in claude's own settings."})
 	}

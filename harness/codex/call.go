@@ -33,7 +33,7 @@ func (s *session) callWith(ctx context.Context, queue func() int64) (json.RawMes
 		}
 		id = queue()
 		s.waiters[id] = ch
-		signal(s.drained) // the reader must go on
+		s.inbox.Nudge() // the reader must go on
 	})
 	if id == 0 {
 		return nil, errGone

@@ -38,8 +38,7 @@ func (s *session) finish(readErr error) {
 	s.t.settleAll()
 	s.collect()
 	s.t.confirm()
-	s.queue = append(s.queue, harness.Exit{Error: s.exitError(readErr)})
-	signal(s.wake)
+	s.inbox.End(harness.Exit{Error: s.exitError(readErr)})
 	s.mu.Unlock()
 	close(s.ended)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"agentserver/harness"
+	"agentserver/harness/internal/inbox"
 	"agentserver/protocol"
 )
 
@@ -46,7 +47,7 @@ func (d *execHarness) Open(ctx context.Context, spec harness.Spec) (harness.Sess
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &execSession{d: d, exe: exe, log: log, spec: spec, native: spec.Resume, wake: make(chan struct{}, 1)}, nil
+	return &execSession{d: d, exe: exe, log: log, spec: spec, native: spec.Resume, inbox: inbox.New()}, nil
 }
 
 // execArguments are the arguments of one run. resume is the thread to go on with; "" starts one. Nothing secret is in them.

@@ -53,7 +53,7 @@ func (x *execRun) line(b []byte) {
 		return
 	}
 	if x.t.raw {
-		x.t.emit(harness.Raw{Data: x.t.redact.bytes(b)})
+		x.t.emit(harness.Raw{Data: x.t.redact.Bytes(b)})
 	}
 	decode(x.t, b, func(_ *translator, l *execLine) { x.handle(l) })
 }
@@ -122,7 +122,7 @@ func (x *execRun) item(event string, raw json.RawMessage) {
 	main := x.t.threadOf("")
 	switch done := event == "item.completed"; {
 	case own.Type == "error":
-		x.t.emit(harness.Notice{Kind: protocol.NoticeWarning, Message: x.t.redact.text(own.Message)})
+		x.t.emit(harness.Notice{Kind: protocol.NoticeWarning, Message: x.t.redact.Text(own.Message)})
 	case own.Type == "todo_list":
 		x.t.show(main, true, harness.PartUpdate{Key: it.ID, Part: planPart(it.ID, encode(object{"plan": own.Items}), done)})
 	case own.Type == "agent_message" || own.Type == "reasoning":

@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"agentserver/harness"
+	"agentserver/harness/internal/inbox"
 	"agentserver/harness/internal/process"
+	"agentserver/harness/internal/redact"
 	"agentserver/protocol"
 )
 
@@ -26,16 +28,15 @@ type execSession struct {
 	exe harness.Executable
 	log *slog.Logger
 
-	wake chan struct{} // has one token when the queue may have something for Recv
-	wg   sync.WaitGroup
+	inbox *inbox.Inbox
+	wg    sync.WaitGroup
 
 	mu     sync.Mutex // guards all that follows
 	spec   harness.Spec
-	native string // the thread to go on with
-	queue  []harness.Event
+	native string     // the thread to go on with
 	run    *execution // the turn that runs
 	closed bool       // no turn may begin: by Close, or because codex was killed
-	exited bool       // Exit is queued
+	exited bool       // the inbox has its end
 }
 
 // An execution is one turn.
@@ -121,15 +122,15 @@ func (s *execSession) start(ctx context.Context, x *execution, spec harness.Spec
 // work drives one turn to its end. A thread that codex does not have is given up for a new one.
 func (s *execSession) work(x *execution, spec harness.Spec, resume string) {
 	defer x.removeImages()
-	s.push(execServersOf(&spec.Config).failures...)
+	s.inbox.Add(0, execServersOf(&spec.Config).failures...)
 	instructions := spec.Config.SystemPromptAppend
 	if known, ok := s.d.memory.instructed(resume); resume != "" && instructions != known && (ok || instructions != "") {
-		s.push(harness.Failure{Category: protocol.CategoryInvalidRequest, Message: "config.systemPromptAppend: codex exec takes it for new sessions only; this one goes on with what it began with. Start a new session, or use codex-app-server"})
+		s.inbox.Add(0, harness.Failure{Category: protocol.CategoryInvalidRequest, Message: "config.systemPromptAppend: codex exec takes it for new sessions only; this one goes on with what it began with. Start a new session, or use codex-app-server"})
 	}
 	run, readErr := s.attempt(x, spec)
 	if run.thread == "" && resume != "" && lost(x.proc.StderrTail(stderrLines)) && !s.stopped(x) {
 		_ = x.proc.Close(context.Background(), nil)
-		s.push(harness.Notice{Kind: protocol.NoticeWarning, Message: fmt.Sprintf("codex has no session %s to resume, so a new one was started", resume)})
+		s.inbox.Add(0, harness.Notice{Kind: protocol.NoticeWarning, Message: fmt.Sprintf("codex has no session %s to resume, so a new one was started", resume)})
 		proc, err := s.start(context.Background(), x, spec, "")
 		if err != nil {
 			s.finish(x, run, harness.TurnEnd{StopReason: protocol.StopError, Error: harness.TurnError(err, protocol.CategoryProcessExit)}, "")
@@ -166,7 +167,7 @@ func (s *execSession) stopped(x *execution) bool {
 // attempt runs codex once, up to the end of its output.
 func (s *execSession) attempt(x *execution, spec harness.Spec) (*execRun, error) {
 	run := newExecRun(x.prefix, spec.Config.Model)
-	run.t.raw, run.t.redact, run.t.log = spec.Config.IncludeRaw, newRedactor(secrets(spec)), s.log
+	run.t.raw, run.t.redact, run.t.log = spec.Config.IncludeRaw, redact.New(secrets(spec)), s.log
 	run.client = spec.Resume
 	proc := x.proc
 	network := time.AfterFunc(time.Hour, func() { s.noNetwork(x, proc) })
@@ -195,7 +196,7 @@ func (s *execSession) attempt(x *execution, spec harness.Spec) (*execRun, error)
 		} else if !run.t.waiting {
 			network.Stop()
 		}
-		s.push(run.t.events...)
+		s.inbox.Add(0, run.t.events...)
 		run.t.events = nil
 	}
 }
@@ -254,55 +255,16 @@ func (s *execSession) finish(x *execution, run *execRun, otherwise harness.TurnE
 		}
 	}
 	s.run = nil
-	s.queue = append(s.queue, run.t.events...)
+	s.inbox.Add(0, run.t.events...)
 	if killed && !s.exited {
 		s.closed, s.exited = true, true
-		s.queue = append(s.queue, harness.Exit{Error: otherwise.Error})
+		s.inbox.End(harness.Exit{Error: otherwise.Error})
 	}
-	signal(s.wake)
 	close(x.done)
 }
 
-func (s *execSession) push(events ...harness.Event) {
-	if len(events) == 0 {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.queue = append(s.queue, events...)
-	signal(s.wake)
-}
-
 // Recv implements [harness.Session].
-func (s *execSession) Recv(ctx context.Context) (harness.Event, error) {
-	for {
-		if e, ok, over := s.next(); ok {
-			return e, nil
-		} else if over {
-			return nil, io.EOF
-		}
-		select {
-		case <-s.wake:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-func (s *execSession) next() (e harness.Event, ok, over bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
-		if s.exited {
-			signal(s.wake) // for the next call
-		}
-		return nil, false, s.exited
-	}
-	e = s.queue[0]
-	s.queue[0] = nil
-	s.queue = s.queue[1:]
-	return e, true, false
-}
+func (s *execSession) Recv(ctx context.Context) (harness.Event, error) { return s.inbox.Recv(ctx) }
 
 // Interrupt implements [harness.Session]: SIGINT, upon which codex kills its commands; SIGTERM would orphan them. Where that does not help, it is
 // killed with its tree.
@@ -338,9 +300,8 @@ func (s *execSession) Kill() {
 		s.wg.Go(func() { _ = x.proc.Kill() })
 	case x == nil:
 		s.closed, s.exited = true, true
-		s.queue = append(s.queue, harness.Exit{Error: &protocol.TurnError{
+		s.inbox.End(harness.Exit{Error: &protocol.TurnError{
 			Category: protocol.CategoryProcessExit, Message: "codex was killed; the next turn resumes the session"}})
-		signal(s.wake)
 	}
 }
 
@@ -363,8 +324,7 @@ func (s *execSession) Close(ctx context.Context) error {
 	defer s.mu.Unlock()
 	if !s.exited {
 		s.exited = true
-		s.queue = append(s.queue, harness.Exit{})
-		signal(s.wake)
+		s.inbox.End(harness.Exit{})
 	}
 	return err
 }

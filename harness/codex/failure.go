@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"agentserver/harness"
+	"agentserver/harness/internal/redact"
 	"agentserver/protocol"
 	"agentserver/protocol/jsonscan"
 )
@@ -85,7 +86,7 @@ func categoryOf(status int, text string) protocol.ErrorCategory {
 }
 
 // failedEnd is the end of a turn that codex calls failed. A reply that was cut by a limit is no error to the protocol.
-func failedEnd(e *turnError, redact redactor) harness.TurnEnd {
+func failedEnd(e *turnError, hide redact.Redactor) harness.TurnEnd {
 	word, _ := e.word()
 	switch {
 	case strings.Contains(e.Message, "reason: max_output_tokens"):
@@ -93,7 +94,7 @@ func failedEnd(e *turnError, redact redactor) harness.TurnEnd {
 	case strings.Contains(e.Message, "reason: content_filter"):
 		return harness.TurnEnd{StopReason: protocol.StopRefusal, FinishReason: "content_filter"}
 	}
-	message := redact.text(e.text())
+	message := hide.Text(e.text())
 	if message == "" {
 		message = "codex ended the turn without saying why; send it again"
 	}

@@ -13,12 +13,11 @@ import (
 	"time"
 
 	"agentserver/harness"
+	"agentserver/harness/internal/inbox"
 	"agentserver/harness/internal/process"
+	"agentserver/harness/internal/redact"
 	"agentserver/protocol"
 )
-
-// maxQueued is how much of codex's output, in bytes, may wait for Recv before reading stops, which makes the pipe hold codex back.
-const maxQueued = 32 << 20
 
 // A session is one app-server process, its thread and its translator.
 type session struct {
@@ -27,10 +26,9 @@ type session struct {
 	proc   *process.Process
 	log    *slog.Logger
 
-	wake    chan struct{} // has one token when the queue may have something for Recv
-	drained chan struct{} // has one token when the queue has become empty
+	inbox   *inbox.Inbox
 	closing chan struct{} // closed by Close
-	ended   chan struct{} // closed when the reader has ended: the queue gets nothing more
+	ended   chan struct{} // closed when the reader has ended: the inbox gets nothing more
 	wg      sync.WaitGroup
 
 	unsent chan struct{} // has one token when there are lines to write
@@ -41,8 +39,6 @@ type session struct {
 	spec    harness.Spec // as last applied
 	model   string       // of the thread, when the config names none
 	mode    bool         // codex must be told its collaboration mode
-	queue   []harness.Event
-	queued  int // bytes of the lines that the queue came from
 	waiters map[int64]chan answer
 	gone    bool // ended is closed, or about to be
 	killed  bool // by Kill
@@ -68,7 +64,7 @@ func (d *appServer) start(ctx context.Context, spec harness.Spec, exe harness.Ex
 	if err != nil {
 		return nil, &harness.Error{Category: protocol.CategoryProcessExit, Message: "codex could not be started: " + err.Error(), Err: err}
 	}
-	s := newSession(d, spec, proc, newRedactor(hidden), log)
+	s := newSession(d, spec, proc, redact.New(hidden), log)
 	s.wg.Go(s.read)
 	s.wg.Go(s.write)
 	if err := s.handshake(ctx); err != nil {
@@ -78,14 +74,14 @@ func (d *appServer) start(ctx context.Context, spec harness.Spec, exe harness.Ex
 	return s, nil
 }
 
-func newSession(d *appServer, spec harness.Spec, proc *process.Process, redact redactor, log *slog.Logger) *session {
+func newSession(d *appServer, spec harness.Spec, proc *process.Process, hide redact.Redactor, log *slog.Logger) *session {
 	s := &session{
 		opts: &d.opts, memory: &d.memory, proc: proc, log: log, spec: spec,
-		wake: make(chan struct{}, 1), drained: make(chan struct{}, 1), unsent: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
+		inbox: inbox.New(), unsent: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
 		t: newTranslator(), waiters: map[int64]chan answer{},
 	}
 	s.t.asks, s.t.raw = spec.Config.AsksPermission(), spec.Config.IncludeRaw
-	s.t.redact, s.t.log, s.t.decide = redact, log, s.decide
+	s.t.redact, s.t.log, s.t.decide = hide, log, s.decide
 	s.stall = time.AfterFunc(time.Hour, s.networkOver)
 	s.stall.Stop()
 	return s
@@ -109,9 +105,9 @@ func (s *session) readLines() error {
 		}
 		s.do(func() {
 			s.t.line(line)
-			s.queued += len(line)
+			s.inbox.Add(len(line))
 		})
-		s.holdBack()
+		s.inbox.HoldBack(s.closing, s.mustRead)
 	}
 }
 
@@ -150,10 +146,9 @@ func (s *session) write() {
 func (s *session) collect() {
 	t := s.t
 	if len(t.events) > 0 {
-		s.queue = append(s.queue, t.events...)
+		s.inbox.Add(0, t.events...)
 		clear(t.events)
 		t.events = t.events[:0]
-		signal(s.wake)
 	}
 	for _, a := range t.answers {
 		if ch := s.waiters[a.id]; ch != nil {
@@ -192,57 +187,15 @@ func (s *session) networkOver() {
 	})
 }
 
-// holdBack waits while too much is queued, unless somebody waits for an answer that is still to be read.
-func (s *session) holdBack() {
-	for {
-		s.mu.Lock()
-		full := s.queued > maxQueued && len(s.queue) > 0 && len(s.waiters) == 0 && s.t.turn.confirmed == nil
-		s.mu.Unlock()
-		if !full {
-			return
-		}
-		select {
-		case <-s.drained:
-		case <-s.closing:
-			return
-		}
-	}
+// mustRead reports whether somebody waits for an answer that is still to be read.
+func (s *session) mustRead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiters) > 0 || s.t.turn.confirmed != nil
 }
 
 // Recv implements [harness.Session].
-func (s *session) Recv(ctx context.Context) (harness.Event, error) {
-	for {
-		if e, ok, over := s.next(); ok {
-			return e, nil
-		} else if over {
-			return nil, io.EOF
-		}
-		select {
-		case <-s.wake:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-func (s *session) next() (e harness.Event, ok, over bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
-		if s.gone {
-			signal(s.wake) // for the next call
-		}
-		return nil, false, s.gone
-	}
-	e = s.queue[0]
-	s.queue[0] = nil
-	s.queue = s.queue[1:]
-	if len(s.queue) == 0 {
-		s.queue, s.queued = nil, 0
-		signal(s.drained)
-	}
-	return e, true, false
-}
+func (s *session) Recv(ctx context.Context) (harness.Event, error) { return s.inbox.Recv(ctx) }
 
 // Send implements [harness.Session]: it returns when codex has taken the turn.
 func (s *session) Send(ctx context.Context, turn harness.Turn) error {
@@ -251,8 +204,7 @@ func (s *session) Send(ctx context.Context, turn harness.Turn) error {
 		return err
 	}
 	_, err = s.callWith(ctx, func() int64 {
-		// The end of a turn that the engine has not seen begin would end this one.
-		s.queue = slices.DeleteFunc(s.queue, func(e harness.Event) bool { _, is := e.(harness.TurnEnd); return is })
+		s.inbox.DropTurnEnds()
 		if asksToCompact(turn.Input) {
 			s.t.manual = true
 			return s.t.begin("thread/compact/start", object{"threadId": s.t.native})
@@ -311,7 +263,7 @@ func (s *session) Interrupt(ctx context.Context) error {
 	s.do(func() {
 		if !s.gone && s.t.busy() {
 			confirmed = s.t.interrupt()
-			signal(s.drained) // the reader must go on
+			s.inbox.Nudge() // the reader must go on
 		}
 	})
 	if confirmed == nil {

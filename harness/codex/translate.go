@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"agentserver/harness"
+	"agentserver/harness/internal/redact"
 	"agentserver/protocol"
 	"agentserver/protocol/jsonscan"
 )
@@ -16,7 +17,7 @@ import (
 // a lock. Everything that it wants done lies in events, out and answers until the session has taken it.
 type translator struct {
 	// Set once.
-	redact redactor
+	redact redact.Redactor
 	log    *slog.Logger
 	// decide answers a question of codex; events carry it to the engine. It may be called from any goroutine.
 	decide func(key string, d harness.Decision) error
@@ -137,7 +138,7 @@ func (t *translator) line(b []byte) {
 		return
 	}
 	if t.raw {
-		t.emit(harness.Raw{Data: t.redact.bytes(b)})
+		t.emit(harness.Raw{Data: t.redact.Bytes(b)})
 	}
 	var m message
 	for o := jsonscan.NewObject(b); o.Next(); {
@@ -185,7 +186,7 @@ func (t *translator) answered(m message) {
 	if m.err != nil {
 		e := new(callError)
 		_ = json.Unmarshal(m.err, e) // an error of another shape has no text
-		e.Message = t.redact.text(e.Message)
+		e.Message = t.redact.Text(e.Message)
 		a.err = e
 	}
 	t.turnAnswer(method, a)
@@ -263,7 +264,7 @@ func decode[P any](t *translator, b []byte, handle func(*translator, *P)) {
 
 // strange logs what is not known, once per kind; how much is remembered is bounded.
 func (t *translator) strange(what, kind string) {
-	kind = t.redact.text(kind[:min(len(kind), 100)])
+	kind = t.redact.Text(kind[:min(len(kind), 100)])
 	if t.unknown[kind] || len(t.unknown) >= 100 {
 		return
 	}
@@ -323,6 +324,6 @@ func (t *translator) notice(m message) {
 			"; its tools are missing. Check its entry in config.mcpServers or in codex's own settings."
 	}
 	if text != "" {
-		t.emit(harness.Notice{Kind: protocol.NoticeWarning, Message: t.redact.text(text)})
+		t.emit(harness.Notice{Kind: protocol.NoticeWarning, Message: t.redact.Text(text)})
 	}
 }

@@ -269,10 +269,10 @@ func (t *translator) failed(p *errorParams) {
 	}
 	if !t.retrying {
 		t.retrying = true
-		t.emit(harness.Failure{Category: p.Error.category(), Message: t.redact.text(text)})
+		t.emit(harness.Failure{Category: p.Error.category(), Message: t.redact.Text(text)})
 	}
 	t.waiting = strings.Contains(text, "waiting for network") || p.Error.category() == protocol.CategoryNetwork
-	notice := harness.Notice{Kind: protocol.NoticeRetry, Message: t.redact.text(text)}
+	notice := harness.Notice{Kind: protocol.NoticeRetry, Message: t.redact.Text(text)}
 	notice.Progress = attempts(p.Error.Message)
 	t.emit(notice)
 }

@@ -23,6 +23,8 @@ var allowed = map[string][]string{
 	"engine/acp":               {"agentserver/engine/...", "agentserver/protocol/...", "agentserver/internal/transport"},
 	"engine/wire":              {"agentserver/engine/...", "agentserver/protocol/...", "agentserver/internal/transport", "github.com/sourcegraph/jsonrpc2"},
 	"harness":                  {"agentserver/protocol"},
+	"harness/internal/inbox":   {"agentserver/harness"},
+	"harness/internal/redact":  {},
 	"harness/internal/process": {"golang.org/x/sys/..."},
 	"harness/mock":             {"agentserver/harness", "agentserver/protocol/..."},
 	"harness/claude":           driver,
