@@ -271,12 +271,44 @@ func (s *session) Interrupt(ctx context.Context) error {
 	}
 	select {
 	case <-confirmed:
+		s.sweepSandboxes()
 		return nil
 	case <-s.ended:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// sandboxHelpers are the programs through which codex runs commands on Linux, one starting the other.
+var sandboxHelpers = []string{"codex-linux-sandbox", "bwrap"}
+
+// sweepSandboxes kills commands that codex has lost: told to kill one whose sandbox is still being set up, it kills the outer helper only, forgets the
+// command, and the inner helper goes on to run it. It looks again for a while, since that takes its time on a busy machine.
+func (s *session) sweepSandboxes() {
+	sweep := func() {
+		if err := s.proc.KillOrphans(sandboxHelpers...); err != nil {
+			s.log.Warn("codex: interrupted commands may go on", "error", err)
+		}
+	}
+	sweep()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.joining {
+		return
+	}
+	s.wg.Go(func() {
+		for _, pause := range []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second, 5 * time.Second} {
+			select {
+			case <-time.After(pause):
+				sweep()
+			case <-s.closing:
+				return
+			case <-s.ended:
+				return
+			}
+		}
+	})
 }
 
 // decide hands the engine's answer to codex.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -255,6 +256,40 @@ func (p *Process) Tree() ([]int, error) {
 		pids = append(pids, m.pid)
 	}
 	return pids, err
+}
+
+// KillOrphans kills the processes of the tree that run one of the named programs (the last element of argv[0]) and have lost their parent, with what
+// descends from them or is in a session of theirs. It is for a child that has lost a helper of its own: what it still holds is left alone, and so are
+// other orphans. On systems that do not tell argv it does nothing.
+func (p *Process) KillOrphans(programs ...string) error {
+	members, err := p.tree.scan()
+	if err != nil {
+		return err
+	}
+	held := map[int]bool{}
+	for _, m := range members {
+		held[m.pid] = true
+	}
+	gone := map[int]bool{}
+	for _, m := range members {
+		if m.pid != p.Pid() && m.ppid != p.Pid() && !held[m.ppid] && slices.Contains(programs, programOf(m.pid)) {
+			gone[m.pid] = true
+		}
+	}
+	var victims []proc
+	for found := len(gone) > 0; found; {
+		found = false
+		members = slices.DeleteFunc(members, func(m proc) bool {
+			if !gone[m.pid] && !gone[m.ppid] && !gone[m.session] {
+				return false
+			}
+			gone[m.pid], found = true, true
+			victims = append(victims, m)
+			return true
+		})
+	}
+	p.tree.signal(victims, unix.SIGKILL)
+	return nil
 }
 
 // Interrupt sends SIGINT to the child alone. It returns os.ErrProcessDone after the exit.

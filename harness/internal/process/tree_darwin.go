@@ -54,6 +54,9 @@ func readEnviron(pid int, _ []byte) ([]byte, error) {
 	return unix.SysctlRaw("kern.procargs2", pid)
 }
 
+// programOf is not told here.
+func programOf(int) string { return "" }
+
 // signalProc sends sig to the process that was scanned. It reports whether that was still there.
 func signalProc(p proc, sig unix.Signal) bool {
 	now, err := readProc(p.pid)

@@ -102,6 +102,17 @@ func readEnviron(pid int, buf []byte) ([]byte, error) {
 	return readInto("/proc/"+strconv.Itoa(pid)+"/environ", buf[:0], maxEnviron)
 }
 
+// programOf returns the name under which a process was started: the last element of argv[0]; "" when it is gone.
+func programOf(pid int) string {
+	var buf [1024]byte
+	line, err := readInto("/proc/"+strconv.Itoa(pid)+"/cmdline", buf[:0], len(buf))
+	if err != nil {
+		return ""
+	}
+	name, _, _ := bytes.Cut(line, []byte{0})
+	return string(name[bytes.LastIndexByte(name, '/')+1:])
+}
+
 // readInto reads a file of /proc with plain system calls: os.File would register each with the poller.
 func readInto(path string, buf []byte, limit int) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -207,5 +208,28 @@ func BenchmarkScan(b *testing.B) {
 		if _, err := p.Tree(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestKillOrphans: only what runs the named program and has lost its parent goes, with what descends from it.
+func TestKillOrphans(t *testing.T) {
+	p := start(t, shell(`(setsid bash -c 'exec -a helper bash -c "setsid sleep 7001 & wait"' &); (setsid sleep 7002 &); bash -c 'exec -a helper sleep 7003' & cat`))
+	runs := func(argv ...string) bool {
+		pids, err := p.Tree()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(pids, func(pid int) bool {
+			raw, _ := os.ReadFile("/proc/" + itoa(pid) + "/cmdline") // it may be gone
+			return string(raw) == strings.Join(argv, "\x00")+"\x00"
+		})
+	}
+	eventually(t, 20*time.Second, "the tree is up", func() bool { return runs("sleep", "7001") && runs("sleep", "7002") && runs("helper", "7003") })
+	if err := p.KillOrphans("helper"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, "what the lost helper ran is gone", func() bool { return !runs("sleep", "7001") })
+	if !runs("sleep", "7002") || !runs("helper", "7003") {
+		t.Error("another orphan, or a helper that is still held, was killed")
 	}
 }
