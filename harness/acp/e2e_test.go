@@ -182,7 +182,7 @@ func TestCancel(t *testing.T) {
 		r := scripted(t, agentConfig{CancelEnd: end}).open()
 		r.interrupt() // nothing runs
 		r.send("SAY x\nTOOL a\nHANG")
-		r.until("the text", isText)
+		r.until("the call", isTool)
 		r.interrupt()
 		res := r.finish()
 		wantEnd(t, res, protocol.StopCancelled)

@@ -209,6 +209,11 @@ func isText(e harness.Event) bool {
 	return ok && d.Type == protocol.DeltaText
 }
 
+func isTool(e harness.Event) bool {
+	u, ok := e.(harness.PartUpdate)
+	return ok && u.Part.PartType() == protocol.PartTool
+}
+
 func (res *result) state(t *testing.T, i int) protocol.ToolState {
 	t.Helper()
 	if i >= len(res.tools) {
